@@ -11,8 +11,8 @@
 //! followers go back into the queue, each for itself and to where it would stand by now; statements of that kind are left alone
 //! for a while then.
 //!
-//! Where the leader goes or is killed, a follower leads: in the queue at the place of its own arrival, or as the one whose
-//! statement is in flight. Where the backend is lost, all of them are told so, as they would be on connections of their own.
+//! Where the leader goes or is killed, a follower leads: in the queue at the place of its own arrival, or as the client that has its
+//! statement in flight. Where the backend is lost, all of them are told so, as they would be on connections of their own.
 //!
 //! Followers are named by slot and id, and looked up when it is their turn: one that has gone or was killed is then no
 //! longer found in [`crate::client::Phase::Following`] with the group's number, and nobody has to look for it in the groups.
@@ -67,7 +67,7 @@ impl Coalescer {
 }
 
 impl Servers {
-    /// Who waits for the answer to what is first in flight on a backend.
+    /// The clients that wait for the answer to the first statement in flight on a backend.
     pub(crate) fn followers_behind(
         &self,
         backend: BackendKey,
@@ -79,7 +79,7 @@ impl Servers {
     }
 }
 
-/// Clients whose reads run together, and what changes when they do.
+/// Clients with reads that run together, and the parts that change when they do.
 pub(crate) struct Coalescing<'a> {
     pub(crate) parties: Parties<'a>,
     pub(crate) scheduling: &'a mut Scheduling,
@@ -184,7 +184,7 @@ impl Coalescing<'_> {
             && !self.scheduling.history.is_large(request.statement.fingerprint)
     }
 
-    /// Same text to the byte, same queue, same user, same session state, same capabilities.
+    /// True where text (to the byte), queue, user, session state, capabilities and trackers are those of the group's leader.
     fn belongs_to(&self, key: ClientKey, request: &Request, group: &Group) -> bool {
         let client = &self.clients[key];
         let Some(leader) = self.clients.get(group.leader) else { return false };
@@ -213,7 +213,7 @@ impl Coalescing<'_> {
         hash ^ hash >> 32
     }
 
-    /// A client whose statement waits is about to leave the queue without having it run. A follower takes over its place.
+    /// A client is about to leave the queue without having its waiting statement run. A follower takes over its place.
     pub(crate) fn leave_group(&mut self, key: ClientKey) {
         if let Some(hash) = self.clients[key].request.as_mut().and_then(|request| request.turn.group.take()) {
             self.pass_on(hash);
@@ -280,7 +280,7 @@ impl Coalescing<'_> {
         }
     }
 
-    /// What is looked at where a statement may be worth a line of the slow log.
+    /// The parts that are looked at where a statement may be worth a line of the slow log.
     fn surroundings(&self) -> Surroundings<'_> {
         let Parties { now, settings, pool, logins, sessions } = self.parties;
         let (clients, servers, scheduling) = (&*self.clients, &*self.servers, &*self.scheduling);
@@ -296,8 +296,8 @@ impl Coalescing<'_> {
         None
     }
 
-    /// A client whose statement is in flight is about to let it go. True where a follower has taken its place: the statement
-    /// is that client's from now on, and so is what the other one held of the backend.
+    /// A client is about to let go of its statement in flight. Returns true where a follower has taken its place: the
+    /// statement is that client's from now on, and so is the former one's hold on the backend.
     pub(crate) fn hand_over(&mut self, key: ClientKey) -> bool {
         let Some(backend_key) = self.clients[key].backend else { return false };
         let mut statements = self.servers[backend_key].in_flight.iter();

@@ -49,7 +49,7 @@ use crate::workers::letter::Letter;
 /// in than run out of memory.
 const LARGEST_ANSWER: usize = 256 << 20;
 
-/// What the service account has heard of a server, where others have to do something.
+/// News that the service account has heard of a server, where others have to do something.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Heard {
     /// Nothing.
@@ -62,16 +62,16 @@ pub(crate) enum Heard {
     Fresh,
     /// The values that sessions begin with.
     Defaults(Vec<u8>),
-    /// Who waits for whose locks. The other workers have been told.
+    /// The clients that wait for locks, and who holds these. The other workers have been told.
     LockWaits(Arc<LockWaits>),
-    /// Whether the primary has no functions that a view could call.
+    /// `none`: the primary has no functions that a view could call.
     Functions { none: bool },
     /// Other Onramps have come or gone.
     Peers,
 }
 
 impl Server {
-    /// When the service account has something to do. `may_connect`: where it is away, it may come back.
+    /// The time at which the service account has something to do. `may_connect`: where its connection is away, it may come back.
     pub(crate) fn next_control_turn(
         &self,
         now: Instant,
@@ -429,7 +429,7 @@ impl ServiceAccounts<'_> {
         Heard::Peers
     }
 
-    /// Whether the server has functions that a view could call.
+    /// Takes in how many functions the server has that a view could call; `None` where that is not known.
     fn functions_are_known(&mut self, key: ServerKey, count: Option<u64>) -> Heard {
         let found = &mut self.servers[key];
         found.rescues.found_functions(found.control.since, count);

@@ -1,4 +1,4 @@
-//! What is learned about statements while they run, and what follows from it for those that come.
+//! Knowledge of statements that is learned while they run, and what follows from it for statements to come.
 
 pub(crate) mod digests;
 pub(crate) mod history;

@@ -1,4 +1,4 @@
-//! Those who log in: who they may be, and what their logins wait for.
+//! The logins of clients: who may log in, and what logins wait for.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +13,7 @@ use crate::ids::{ClientKey, ClientRef, Table};
 /// The logins of this worker's clients.
 #[derive(Default)]
 pub(crate) struct Logins {
-    /// Who is known: the accounts of clients and backends.
+    /// The accounts of clients and backends that are known.
     pub(crate) identities: Identities,
     /// Logins by their deadline: all have the same time, so that the first is always the next.
     pub(crate) by_deadline: VecDeque<(Instant, ClientRef)>,
@@ -31,9 +31,9 @@ pub(crate) struct Logins {
 
 /// A user and a schema of which the server is being asked.
 pub(crate) struct SchemaCheck {
-    /// The client in whose name it is asked.
+    /// The client that the server is asked for.
     pub(crate) asks: ClientRef,
-    /// Those that wait for the answer.
+    /// Clients that wait for the answer.
     pub(crate) waiting: Vec<ClientRef>,
 }
 
@@ -53,7 +53,7 @@ impl Logins {
         }
     }
 
-    /// Those that are under way have no longer than this: `connect_timeout` is another one from now on. So they stay in order.
+    /// Gives logins under way no longer than this: `connect_timeout` is another one from now on. So they stay in order.
     pub(crate) fn end_by(&mut self, latest: Instant, clients: &mut Table<ClientKey, Client>) {
         for (until, client) in &mut self.by_deadline {
             if *until <= latest {
@@ -68,7 +68,7 @@ impl Logins {
         }
     }
 
-    /// Takes out the next client whose login has taken longer than `connect_timeout`.
+    /// Takes out the next client with a login that has taken longer than `connect_timeout`.
     pub(crate) fn next_expired(
         &mut self,
         now: Instant,
@@ -85,7 +85,7 @@ impl Logins {
         None
     }
 
-    /// One holder less has this identity. True where it was the last one, and nothing more is known of the identity here.
+    /// Gives up one hold on this identity. Returns true where that was the last one, and nothing more is known of the identity here.
     pub(crate) fn release(&mut self, identity: IdentityId) -> bool {
         let was_last = self.identities.release(identity);
         if was_last {

@@ -26,7 +26,7 @@ use crate::steps;
 use crate::stored_code::Hidden;
 use found_ahead::FoundAhead;
 
-/// Where the text begins in the packet of a command that has one.
+/// Offset of the text in the packet of a command that has one.
 pub(crate) const TEXT_AT: usize = wire::HEADER_LEN + 1;
 
 /// A command that waits for its turn, or is under way.
@@ -34,115 +34,115 @@ pub(crate) struct Request {
     /// The packets as the client sent them, headers included.
     pub(crate) raw: Vec<u8>,
     pub(crate) bytes: RequestBytes,
-    /// How its reply ends.
+    /// How the reply ends.
     pub(crate) expect: Expect,
-    /// Which command it is.
+    /// The kind of the command.
     pub(crate) command: RequestKind,
-    /// What the lexer says of its text, where it has one.
+    /// The lexer's findings in the text, where the command has one.
     pub(crate) statement: Classification,
-    /// The sequence number of its answer: 1, or more where the command took several packets.
+    /// The sequence number of the answer: 1, or more where the command took several packets.
     pub(crate) answer: u8,
     pub(crate) changes: RequestChanges,
     pub(crate) rows: RequestRows,
     pub(crate) turn: RequestTurn,
-    /// Its session state stands on its backend: nothing has to go ahead of it any more.
+    /// True once the backend has the client's session state: nothing has to go ahead of the request any more.
     pub(crate) prepared: bool,
     pub(crate) tries: RequestTries,
-    /// What its client has sent along with it.
+    /// The query attributes that the client has sent along.
     pub(crate) attributes: QueryAttributes,
-    /// Which prepared statement it is about.
+    /// The prepared statement that the command is about.
     pub(crate) about: Option<Box<About>>,
-    /// What its answer will be remembered for.
+    /// The question under which the answer will be remembered.
     pub(crate) remember: Option<Question>,
-    /// Its answer is held to its end, and what becomes of it then.
+    /// Set where the answer is held to its end: the use that is made of it then.
     pub(crate) held: Option<Held>,
-    /// It ends what another client has on the server.
+    /// Set where the request ends a statement or connection of another client on the server.
     pub(crate) kills: Option<Kills>,
-    /// Of a large text.
+    /// Findings in a large text, which another thread has read.
     pub(crate) found_ahead: Option<Box<FoundAhead>>,
-    /// Since when it counts for the primary's load by reads ([`crate::readers`]).
+    /// The time since which the request counts for the primary's load by reads ([`crate::readers`]).
     pub(crate) counts_for_primary: Option<Instant>,
-    /// For the slow log, where that is on.
+    /// Facts about the start, for the slow log where that is on.
     pub(crate) at_start: Option<Box<AtStart>>,
 }
 
-/// How large a request is, and becomes.
+/// The size of a request, and what it grows to.
 #[derive(Debug, Default)]
 pub(crate) struct RequestBytes {
-    /// Bytes that literals in the place of calls will add to it.
+    /// Bytes that literals in the place of calls will add to the request.
     pub(crate) growth: usize,
-    /// Bytes of it that are on their way to the server, until that has taken them or answers.
+    /// Bytes of the request that are on their way to the server, until the server has taken them or answers.
     pub(crate) on_its_way: usize,
-    /// What it takes of `statement_memory` as long as it is its client's, see [`Request::bytes`].
+    /// Bytes that the request takes of `statement_memory` as long as it is its client's, see [`Request::bytes`].
     pub(crate) counted: Counted,
 }
 
-/// What a request changes, of its client's session or beyond, if it succeeds.
+/// Changes that a request makes to its client's session or beyond, if it succeeds.
 #[derive(Default)]
 pub(crate) struct RequestChanges {
     /// The collation of a `SET NAMES x COLLATE y`, which no tracker reports.
     pub(crate) collation: Option<Box<[u8]>>,
-    /// What it does to what its client holds by name, where that is understood.
+    /// The request's effect on what its client holds by name, where that is understood.
     pub(crate) named_resource: Option<Box<ResourceChange>>,
-    /// What it does with user variables, where they are carried.
+    /// The request's use of user variables, where they are carried.
     pub(crate) variables: Option<Box<VariableUse>>,
-    /// What its client will have set of the pool's variables.
+    /// The client's settings of the pool's variables behind the request.
     pub(crate) priority: Option<Priority>,
-    /// What executions of the statement will do that it prepares: of all that it does nothing itself.
+    /// Set where the request prepares a statement: what executions of that will do. The request itself does none of it.
     pub(crate) template: Option<Box<Template>>,
-    /// It may change the server's global values.
+    /// True where the request may change the server's global values.
     pub(crate) globals: bool,
-    /// What it may do by stored code, as of this library; see [`crate::stored_code`].
+    /// Possible effects by stored code, as of this library; see [`crate::stored_code`].
     pub(crate) hidden: Hidden,
     pub(crate) library: Option<u64>,
-    /// Who its client wants to be behind it.
+    /// The login of COM_CHANGE_USER: who the client wants to be afterwards.
     pub(crate) becomes: Option<Box<Attempt>>,
 }
 
-/// What a request leaves for FOUND_ROWS() and the diagnostics.
+/// The request's traces in FOUND_ROWS() and the diagnostics.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct RequestRows {
-    /// FOUND_ROWS() is the number of its rows.
+    /// True where FOUND_ROWS() is the number of the request's rows.
     pub(crate) are_counted: bool,
     /// See [`RowsFound`].
     pub(crate) found: RowsFound,
-    /// `INSERT ... SELECT`, `CREATE TABLE ... SELECT` and the like: FOUND_ROWS() counts what was read.
+    /// True for `INSERT ... SELECT`, `CREATE TABLE ... SELECT` and the like: FOUND_ROWS() counts the rows that were read.
     pub(crate) inserts_selection: bool,
-    /// It uses no table, as far as it matters for diagnostics that are kept.
+    /// True where the request uses no table, as far as that matters for diagnostics that are kept.
     pub(crate) without_tables: bool,
 }
 
 /// A request's turn.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTurn {
-    /// It waits for no permit: it may be what frees one.
+    /// True where the request waits for no permit: it may be what frees one.
     pub(crate) urgent: bool,
-    /// When it came, and what had held the queue up until then.
+    /// The time at which the request came, and what had held the queue up until then.
     pub(crate) arrival: Arrival,
-    /// The lane in which it waits; `None` where it is urgent.
+    /// The lane in which the request waits; `None` where it is urgent.
     pub(crate) lane: Option<Lane>,
-    /// From its arrival to its start.
+    /// Time from the request's arrival to its start.
     pub(crate) waited: Duration,
-    /// The hash of the group that it leads, while it waits.
+    /// The hash of the group that the request leads, while it waits.
     pub(crate) group: Option<u64>,
-    /// Its client held locks before it, or others waited for it.
+    /// True where the client held locks before the request, or others waited for the client.
     pub(crate) holds_locks: bool,
-    /// It begins a transaction, and its client's last one had a statement of a contended kind.
+    /// True where the request begins a transaction, and its client's last one had a statement of a contended kind.
     pub(crate) contends: bool,
-    /// It has been counted as started.
+    /// True once the request has been counted as started.
     pub(crate) started: bool,
-    /// It waits no longer than that for the server to have room for what it prepares, if it has waited for that.
+    /// Set once the request has waited for the server to have room for what it prepares: the time at which that wait ends.
     pub(crate) room_until: Option<Instant>,
 }
 
-/// What has come of a request before.
+/// Earlier tries of a request.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct RequestTries {
-    /// Whether it was on a server already, and runs once more.
+    /// Says whether the request was on a server already, and runs once more.
     pub(crate) sent_before: SentBefore,
-    /// How often room has been made for its statement, which the server did not have.
+    /// Times that Onramp has made room for the request's statement, where the server had none.
     pub(crate) prepares: u8,
-    /// A replica has not carried it out, perhaps since it writes by a function that nobody has heard of yet.
+    /// True where a replica has not carried the request out, perhaps since it writes by a function that nobody has heard of yet.
     pub(crate) came_back: bool,
 }
 
@@ -150,28 +150,29 @@ pub(crate) struct RequestTries {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QueryAttributes {
     None,
-    /// Of a COM_QUERY: what goes in front of its text.
+    /// Attributes of a COM_QUERY: the bytes that go in front of its text.
     OfText(Box<[u8]>),
-    /// Of a COM_STMT_EXECUTE: they are among its values, in the form for servers that know them.
+    /// Attributes of a COM_STMT_EXECUTE: they are among its values, in the form for servers that know them.
     AmongValues,
 }
 
 impl QueryAttributes {
-    /// On the heap, apart from the command's own bytes.
+    /// Bytes on the heap, apart from the command's own bytes.
     pub(crate) fn bytes(&self) -> usize {
         if let Self::OfText(attributes) = self { attributes.len() } else { 0 }
     }
 }
 
-/// What a command about a prepared statement is about.
+/// The prepared statement that a command is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About {
     /// The client's number for the statement, which the client keeps as long as the command is under way.
     pub(crate) number: u32,
     pub(crate) definition: DefinitionId,
-    /// Which of a backend's statements it can share with others; its own where it does not say its parameters' types.
+    /// Which of a backend's statements the command can share with others. It is the client's own where the command does not give its parameters'
+    /// types.
     pub(crate) serves: Serves,
-    /// It is executed as it was prepared, and where, see [`crate::backend::preparing::stays`].
+    /// True where the statement is executed as it was prepared, on the backend of its preparation, see [`crate::backend::preparing::stays`].
     pub(crate) stays: bool,
     pub(crate) action: Action,
 }
@@ -180,29 +181,29 @@ pub(crate) struct About {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Execute {
-        /// A cursor is asked for.
+        /// True where the client asks for a cursor.
         cursor: bool,
-        /// Pieces of long data go ahead of it.
+        /// True where pieces of long data go ahead of the execution.
         long_data: bool,
     },
     Fetch,
     Reset,
 }
 
-/// What the engine has to know of a command beyond its bytes.
+/// The engine's knowledge of a command beyond its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     /// COM_QUERY.
     Query,
     /// COM_STMT_PREPARE.
     Prepare,
-    /// The default schema named in a login: COM_INIT_DB of our own, whose answer becomes the login's.
+    /// The default schema named in a login: a COM_INIT_DB of our own. Its answer becomes the login's.
     LoginSchema,
     /// COM_STMT_EXECUTE.
     Execute,
     /// COM_REGISTER_SLAVE.
     RegisterReplica,
-    /// COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID: without an end, mostly.
+    /// COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID. Their answers mostly have no end.
     BinlogDump,
     /// COM_RESET_CONNECTION, for a client that holds a backend.
     ResetConnection,
@@ -213,7 +214,7 @@ pub(crate) enum RequestKind {
 }
 
 impl RequestKind {
-    /// As it is measured.
+    /// The command under which the kind is measured.
     pub(crate) fn as_measured(self) -> Command {
         match self {
             Self::Query => Command::Query,
@@ -225,7 +226,7 @@ impl RequestKind {
 }
 
 impl Request {
-    /// A command without a text of interest.
+    /// Makes a request for a command without a text of interest.
     pub(crate) fn plain(raw: Vec<u8>, expect: Expect, command: RequestKind) -> Self {
         let mut statement = Classification::none();
         if raw.get(wire::HEADER_LEN) == Some(&(wire::CommandKind::InitDb as u8)) {
@@ -254,14 +255,14 @@ impl Request {
         }
     }
 
-    /// It waits for no permit.
+    /// Makes the request wait for no permit.
     pub(crate) fn urgently(mut self) -> Self {
         self.turn.urgent = true;
         self
     }
 
-    /// The sequence number of the server's answer. It is not the client's where an execution takes one more packet with the
-    /// types that are put in, or a text with its literals.
+    /// The sequence number of the server's answer. This is not the client's number where an execution takes one
+    /// more packet with the types that are put in, or a text with its literals.
     pub(crate) fn server_answer(&self) -> u8 {
         let (mut rest, mut last) = (&self.raw[..], 0);
         while let Some((&[a, b, c, sequence], behind)) = rest.split_first_chunk::<{ wire::HEADER_LEN }>() {
@@ -271,7 +272,7 @@ impl Request {
         last.wrapping_add(1)
     }
 
-    /// A COM_QUERY of our own on a client's behalf.
+    /// Makes a COM_QUERY of our own on a client's behalf.
     pub(crate) fn query(text: &str) -> Self {
         let mut payload = vec![wire::CommandKind::Query as u8];
         payload.extend_from_slice(text.as_bytes());
@@ -280,7 +281,7 @@ impl Request {
         Self::plain(raw, Expect::ResultSets, RequestKind::Query)
     }
 
-    /// A command with a text: COM_QUERY or COM_STMT_PREPARE.
+    /// Makes a request for a command with a text: COM_QUERY or COM_STMT_PREPARE.
     pub(crate) fn with_text(
         raw: Vec<u8>,
         expect: Expect,
@@ -307,7 +308,7 @@ impl Request {
         }
     }
 
-    /// Takes in what it may do by stored code, as of this version of what is known.
+    /// Takes in what the request may do by stored code, as of this version of the library.
     pub(crate) fn take_hidden(&mut self, hidden: Hidden, version: u64) {
         self.changes.library = Some(version);
         self.changes.hidden = hidden;
@@ -320,25 +321,26 @@ impl Request {
         }
     }
 
-    /// It leaves the session as it is behind a login.
+    /// True where the request leaves the session in the state of a fresh login.
     pub(crate) fn resets_session(&self) -> bool {
         matches!(self.command, RequestKind::ResetConnection | RequestKind::ChangeUser)
     }
 
-    /// USE, COM_INIT_DB, and the schema of a login.
+    /// True for USE, COM_INIT_DB, and the schema of a login.
     pub(crate) fn chooses_schema(&self) -> bool {
         self.statement.kind == Kind::Use
     }
 
-    /// SHOW WARNINGS and its like: they change nothing of what they show.
+    /// True for SHOW WARNINGS and its like, which leave the diagnostics that they show as they are.
     pub(crate) fn is_about_diagnostics(&self) -> bool {
         self.statement.reads.contains(Reads::DIAGNOSTICS)
             && matches!(self.statement.kind, Kind::ShowWarnings | Kind::ShowDiagnostics | Kind::Other)
     }
 
-    /// The diagnostics of the statement before outlive it. MariaDB forgets them with the next statement that uses a
-    /// table (sql_parse.cc: opt_clear_warning_info); MySQL with any that is not about them (its manual, "SHOW WARNINGS
-    /// Statement"; BEGIN, SET, USE, DO and COM_STMT_PREPARE seen with 9.7).
+    /// True where the diagnostics of the statement before outlive this request. MariaDB forgets them with the next
+    /// statement that uses a table (sql_parse.cc: opt_clear_warning_info). MySQL forgets them with any statement
+    /// that is not about them (its manual, "SHOW WARNINGS Statement"; BEGIN, SET, USE, DO and COM_STMT_PREPARE
+    /// seen with 9.7).
     pub(crate) fn leaves_diagnostics(&self, is_mariadb: bool) -> bool {
         if !is_mariadb {
             return self.command == RequestKind::Other;
@@ -354,14 +356,14 @@ impl Request {
         }
     }
 
-    /// Neither preparing a statement with success, nor COM_STATISTICS, nor GET DIAGNOSTICS touches ROW_COUNT().
+    /// True where the request sets ROW_COUNT(). Successful preparing, COM_STATISTICS and GET DIAGNOSTICS do not touch that.
     pub(crate) fn sets_row_count(&self) -> bool {
         self.statement.kind != Kind::ShowDiagnostics
             && self.command != RequestKind::Prepare
             && self.expect != Expect::Statistics
     }
 
-    /// Whether it may leave locks behind where a transaction is open: all but plain reads, and what is about the session.
+    /// Says whether the request may leave locks behind in an open transaction: all but plain reads, and what is about the session.
     pub(crate) fn may_lock(&self) -> bool {
         use Kind::{Call, Delete, Execute, Handler, Insert, Load, Other, Replace, Select, Update, Xa};
         match self.statement.kind {
@@ -372,7 +374,7 @@ impl Request {
         }
     }
 
-    /// Whether the server may have opened a table for it, and may keep a metadata lock of that to the transaction's end.
+    /// Says whether the server may have opened a table for the request, and may keep that one's metadata lock to the transaction's end.
     pub(crate) fn may_open_tables(&self) -> bool {
         use Kind::{Admin, Delete, Do, Explain, Insert, Load, Replace, Select, Show, Update};
         let executes = matches!(self.command, RequestKind::Query | RequestKind::Execute);
@@ -386,31 +388,31 @@ impl Request {
                 ))
     }
 
-    /// COM_STMT_EXECUTE that asks for a cursor.
+    /// True for a COM_STMT_EXECUTE that asks for a cursor.
     pub(crate) fn wants_cursor(&self) -> bool {
         let action = self.about.as_ref().map(|about| about.action);
         matches!(action, Some(Action::Execute { cursor: true, .. }))
     }
 
-    /// An execution that leaves nothing with its statement on the server, and comes in one packet.
+    /// True for an execution that leaves nothing with its statement on the server, and comes in one packet.
     pub(crate) fn is_plain_execution(&self) -> bool {
         const PLAIN: Action = Action::Execute { cursor: false, long_data: false };
         let plain = |about: &About| about.action == PLAIN && !matches!(about.serves, Serves::Own(_));
         self.about.as_deref().is_some_and(plain) && self.is_one_packet()
     }
 
-    /// Whether its text may define what stored code can be in.
+    /// Says whether the request's text may define an object that stored code can be in.
     pub(crate) fn may_define(&self) -> bool {
         let executes = matches!(self.command, RequestKind::Query | RequestKind::Execute);
         executes && (matches!(self.statement.kind, Kind::Ddl | Kind::Other) || self.statement.several)
     }
 
-    /// The digest under which its execution counts, 0 for none: preparing a statement is not executing it.
+    /// The digest under which the request's execution counts. Returns 0 for a COM_STMT_PREPARE, which executes nothing.
     pub(crate) fn fingerprint(&self) -> u64 {
         if self.command == RequestKind::Prepare { 0 } else { self.statement.fingerprint }
     }
 
-    /// What it takes of `statement_memory`.
+    /// Bytes that the request takes of `statement_memory`.
     pub(crate) fn bytes(&self) -> usize {
         let template = self.changes.template.as_ref().map_or(0, |template| template.bytes());
         let parsed =
@@ -424,7 +426,7 @@ impl Request {
             + at_start
     }
 
-    /// It has been sent, and will not be again.
+    /// Frees the bytes of a request that has been sent, and will not be sent again.
     pub(crate) fn forget_bytes(&mut self) {
         self.raw = Vec::new();
         self.attributes = QueryAttributes::None;
@@ -436,7 +438,7 @@ impl Request {
         has_text.then(|| &self.raw[wire::HEADER_LEN + 1..])
     }
 
-    /// The text of a COM_QUERY or COM_STMT_PREPARE, of however many packets.
+    /// The text of a COM_QUERY or COM_STMT_PREPARE, which may span any number of packets.
     pub(crate) fn whole_text(&self) -> Vec<u8> {
         let sequence = self.raw.get(wire::HEADER_LEN - 1).copied().unwrap_or(0);
         let message = wire::read_message(&self.raw, sequence, usize::MAX).ok().flatten();
@@ -448,20 +450,20 @@ impl Request {
     }
 }
 
-/// What is kept of the assignments of a statement.
+/// Bytes that are kept of a statement's assignments.
 fn variables_bytes(found: Option<&VariableUse>) -> usize {
     let Some(VariableUse::Sets(sets)) = found else { return 0 };
     sets.iter().map(|(name, literal)| name.len() + literal.len() + size_of::<sql::Assignment>()).sum()
 }
 
-/// Whether a statement of this kind uses no table, as far as MariaDB's list of diagnostics is concerned.
+/// Says whether a statement of this kind uses no table, as far as MariaDB's list of diagnostics is concerned.
 fn is_without_tables(kind: Kind) -> bool {
     use Kind::{Begin, Commit, Deallocate, Rollback, Savepoint, Set, UnlockTables, Use};
     matches!(kind, Set | Use | Begin | Commit | Rollback | Savepoint | UnlockTables | Deallocate)
 }
 
-/// Whether a text may hold more than one statement: any semicolon but at its end. Deliberately blind to quotes: a text
-/// for a client without CLIENT_MULTI_STATEMENTS must never become two because of a lexer's mistake.
+/// Says whether a text may hold more than one statement: any semicolon but at its end. This is deliberately blind to quotes: a text for a client
+/// without CLIENT_MULTI_STATEMENTS must never become two because of a lexer's mistake.
 pub(crate) fn may_be_several(text: &[u8]) -> bool {
     let end =
         text.iter().rposition(|b| !b.is_ascii_whitespace() && !matches!(b, b';' | 0)).map_or(0, |at| at + 1);

@@ -1,4 +1,4 @@
-//! All that decides which statement runs next.
+//! The parts that decide which statement runs next.
 
 mod frozen;
 
@@ -38,7 +38,7 @@ pub(crate) struct Scheduling {
     pub(crate) scheduler: Scheduler,
     /// KILLs that wait for a backend, and since when.
     pub(crate) urgent: Vec<(ClientRef, Instant)>,
-    /// Since when statements have waited for a backend without a break.
+    /// The time since which statements have waited for a backend without a break.
     pub(crate) lacking_since: Option<Instant>,
     /// Statements that take longer than their like.
     pub(crate) stalls: Stalls,
@@ -46,15 +46,15 @@ pub(crate) struct Scheduling {
     pub(crate) reserve: Reserve,
     pub(crate) coalescer: Coalescer,
     pub(crate) new_work: NewWork,
-    /// Statements whose clients have gone, and that are to be ended.
+    /// Statements that have lost their client, and that are to be ended.
     pub(crate) abandoned: Vec<Abandoned>,
     /// Backends on which a statement is to be ended by KILL QUERY as soon as that hits nobody else.
     pub(crate) to_be_cancelled: Vec<BackendKey>,
     pub(crate) history: History,
     pub(crate) digests: Digests,
-    /// What this turn has to say about limits that are to be found.
+    /// This turn's figures for limits that are to be found.
     pub(crate) served: Served,
-    /// What statements have taken since the last long one ended.
+    /// Times of statements since the last long one ended.
     pub(crate) others_pace: Pace,
     pub(crate) waits: Waits,
     pub(crate) holdups: Holdups,
@@ -83,8 +83,8 @@ impl Scheduling {
         }
     }
 
-    /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. Said first and
-    /// tried again then: whoever gives a permit back in between looks at who wants one.
+    /// Takes a permit for a waiting statement, or tells the other workers that it waits for nothing else. This tells
+    /// first and then tries again, since a worker that gives a permit back in between looks at who wants one.
     pub(crate) fn take_permit_or_want_it(&mut self, key: ClientKey) -> Option<Grant> {
         self.scheduler.take_permit(key).or_else(|| {
             self.scheduler.want(Some(key));
@@ -92,8 +92,8 @@ impl Scheduling {
         })
     }
 
-    /// While a statement that has waited too long waits for a permit before those who hold locks, one of these goes on at a
-    /// time: all permits may be with statements that wait for it.
+    /// Lets one client that holds locks go on at a time, while a statement that has waited too long waits for a permit
+    /// before those: all permits may be with statements that wait for such a client.
     pub(crate) fn next_holder(
         &mut self,
         clients: &Table<ClientKey, Client>,
@@ -112,7 +112,7 @@ impl Scheduling {
         Some((holder, backend, self.scheduler.take_permit(holder)?))
     }
 
-    /// What of its permit a client's statement leaves to others.
+    /// The part of its permit that a client's statement leaves to others.
     pub(crate) fn spared_by(&self, settings: &Settings, client: &Client, grant: Grant) -> u32 {
         match (&client.request, grant) {
             (Some(request), Grant::Permit) => self.spared_by_kind(settings, request.statement.fingerprint),
@@ -120,8 +120,8 @@ impl Scheduling {
         }
     }
 
-    /// What a statement of this kind leaves of its permit, because its kind mostly waits, in parts of [`crate::learned::waiting::WHOLE`].
-    /// Nothing where the number of permits is given: that is one of statements.
+    /// The part of its permit that a statement of this kind leaves to others, because its kind mostly waits, in parts of
+    /// [`crate::learned::waiting::WHOLE`]. Nothing where the number of permits is given: that is a number of statements.
     pub(crate) fn spared_by_kind(&self, settings: &Settings, fingerprint: u64) -> u32 {
         if !settings.finds_permits() {
             return 0;
@@ -129,8 +129,8 @@ impl Scheduling {
         self.digests.spares(fingerprint)
     }
 
-    /// A backend that was opened for a statement of ours runs one before it goes to another worker. Otherwise workers that
-    /// have less than one each would hand it round for ever.
+    /// True where a backend that was opened for a statement of ours runs one before it goes to another worker. Otherwise
+    /// workers that have less than one each would hand it round for ever.
     pub(crate) fn keeps_for_us(&self, backend: &Backend) -> bool {
         backend.opened.fresh && self.scheduler.in_need() > 0
     }

@@ -19,9 +19,9 @@ use crate::control::state::Control;
 use crate::ids::{BackendKey, ServerKey, Table};
 use crate::learned::lock_waits::told::Blocker;
 
-/// One server, with nothing of the clients that it serves.
+/// A server, with nothing of the clients that it serves.
 pub(crate) struct Server {
-    /// Its slot among the servers.
+    /// The server's slot among the servers.
     pub(crate) key: ServerKey,
     pub(crate) reachability: Reachability,
     pub(crate) backends: Table<BackendKey, Backend>,
@@ -36,15 +36,15 @@ pub(crate) struct Server {
     /// Facts of a server that has come back, until its accounts are there too.
     pub(crate) pending_facts: Option<Facts>,
     pub(crate) opening: Opening,
-    /// For what is prepared on all backends of this worker.
+    /// Room for statements that are prepared on all backends of this worker.
     pub(crate) room: Room,
-    /// It takes no more backends for now.
+    /// Set while the server takes no more backends.
     pub(crate) full: Option<ServerFull>,
     pub(crate) rescues: Rescues,
     pub(crate) contention: Contention,
-    /// Clients for whose locks others have waited, by their ids.
+    /// Clients that hold locks others have waited for, by their ids.
     pub(crate) blockers: BTreeMap<u32, Blocker>,
-    /// When the service account was last not allowed to see who waits for whose locks.
+    /// The last time at which the service account was not allowed to see who waits for locks, and who holds them.
     pub(crate) lock_waits_denied: Option<Instant>,
 }
 
@@ -71,7 +71,7 @@ impl Server {
         }
     }
 
-    /// Nothing runs on a backend, and nobody holds it: it is there for the next.
+    /// Puts a backend among the idle ones. Nothing runs on it, and nobody holds it: it is there for the next client.
     pub(crate) fn put_idle(&mut self, key: BackendKey) {
         debug_assert!(self.backends[key].is_idle(), "{key:?} is in use");
         self.idle.put(key);

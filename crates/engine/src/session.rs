@@ -26,7 +26,7 @@ use statements::Definitions;
 
 pub(crate) use table::{SessionId, Sessions};
 
-/// What statements leave for later ones, of all clients and backends: each stored once.
+/// Session states, definitions and known answers of all clients and backends. Each is stored once.
 #[derive(Default)]
 pub(crate) struct SessionTables {
     pub(crate) states: Sessions,
@@ -149,7 +149,7 @@ const NOT_CARRIED: [&[u8]; 16] = [
     WAIT_TIMEOUT,
 ];
 
-/// What a client sets of its own, and is kept apart from the rest.
+/// A variable that a client sets of its own, and that is kept apart from the rest.
 pub(crate) const WAIT_TIMEOUT: &[u8] = b"wait_timeout";
 
 /// Two names of one variable, or of two of which each sets the other: the one that was set last counts.
@@ -289,7 +289,7 @@ impl SessionState {
         gone.chain(changed.map(|(name, _)| name)).map(|name| &**name)
     }
 
-    /// Forgets the variable that an error message of the server names in quotes. False where it names none of ours.
+    /// Forgets the variable that an error message of the server names in quotes. Returns false where the message names none of ours.
     pub(crate) fn forget_named(&mut self, message: &[u8]) -> bool {
         let before = self.variables.len();
         self.variables

@@ -1,4 +1,4 @@
-//! When the engine has something to do by itself: one closed list.
+//! The times at which the engine has something to do by itself: one closed list.
 //!
 //! A timer that is forgotten here is a hang, since nobody comes back for it. One that stays in the past is a spin: the next turn
 //! comes at once, and finds it there again. So each turn of a debug build looks at its end what it has left there.

@@ -66,9 +66,9 @@ pub struct Workers {
     shared_reads: SharedReads,
     /// The time when the server was last asked for lock waits, in microseconds.
     lock_waits_asked: AtomicU64,
-    /// Until when users have shares, because one crowds out another, in microseconds.
+    /// The time until which users have shares, because one crowds out another, in microseconds.
     crowded_until: AtomicU64,
-    /// Until when a user who has nothing under way waits for permits that other workers hold, in microseconds.
+    /// The time until which a user who has nothing under way waits for permits that other workers hold, in microseconds.
     shut_out_until: AtomicU64,
     /// Counts statements that had to queue: the order of all queues.
     arrivals: AtomicU64,
@@ -78,7 +78,7 @@ pub struct Workers {
 /// Short reads that follow each other on backends.
 #[derive(Debug)]
 struct SharedReads {
-    /// On so many backends.
+    /// Backends that may be shared.
     backends: AtomicU32,
     /// Statements that may be in flight on each of these.
     in_flight: AtomicU32,
@@ -93,16 +93,16 @@ struct Connections {
     clients: AtomicU32,
 }
 
-/// One worker's word about itself.
+/// A worker's word about itself.
 #[derive(Debug)]
 struct Seat {
-    /// Where its first statement that waits for nothing but a permit stands; [`NOBODY`] where there is none.
+    /// The place of its first statement that waits for nothing but a permit; [`NOBODY`] where there is none.
     wants: AtomicU64,
     /// Bytes of its waiting statements.
     bytes: AtomicUsize,
-    /// How many backends it runs shared reads on.
+    /// The number of backends that it runs shared reads on.
     sharing: AtomicU32,
-    /// Short reads wait for room on these.
+    /// True where short reads wait for room on these.
     is_full: AtomicBool,
     /// True if the worker has been woken and has not looked yet.
     woken: AtomicBool,
@@ -111,7 +111,7 @@ struct Seat {
 /// No statement waits for a permit.
 const NOBODY: u64 = u64::MAX;
 
-/// Where no more than one in so many permits is in use, what runs is hardly held up by what runs beside it.
+/// The divisor of the permits up to which their use is small: what runs is hardly held up by what runs beside it.
 const MANY: u32 = 4;
 
 impl Workers {
@@ -173,12 +173,12 @@ impl Workers {
         Arc::new(workers)
     }
 
-    /// How many there are.
+    /// The number of workers.
     pub fn count(&self) -> u32 {
         u32::try_from(self.seats.len()).expect("made from a u32")
     }
 
-    /// Until when users have shares ([`crate::shares`]).
+    /// The time until which users have shares ([`crate::shares`]).
     pub(crate) fn crowded_until(&self) -> Instant {
         Instant::from_micros(self.crowded_until.load(SeqCst))
     }
@@ -193,7 +193,7 @@ impl Workers {
         now.as_micros() < self.shut_out_until.load(SeqCst)
     }
 
-    /// That holds until then, or longer. True where nobody has said so lately.
+    /// Prolongs that until then. Returns true where nobody has said so lately.
     pub(crate) fn prolong_shutting_out(&self, now: Instant, until: Instant) -> bool {
         self.shut_out_until.fetch_max(until.as_micros(), SeqCst) <= now.as_micros()
     }
@@ -228,7 +228,7 @@ impl Workers {
         self.long.change(settings.long_permits, settings.most_long_statements(backends));
     }
 
-    /// There may be so many backends from now on, where no number is given.
+    /// Sets the number of backends that there may be from now on, where no number is given.
     pub(crate) fn change_places(&self, settings: &Settings, most: u32) {
         self.places.change_most(most);
         self.change_permits(settings);
@@ -305,8 +305,8 @@ impl Workers {
         self.shared_reads.meter.saturated(now, full);
     }
 
-    /// For how long statements have waited for a permit, or for room on backends that they share, in microseconds: at the server, and at
-    /// each of those that are read from.
+    /// Microseconds for which statements have waited for a permit, or for room on backends that they share: at the server,
+    /// and at each of those that are read from.
     pub(crate) fn saturated_for(&self, now: Instant) -> Vec<u64> {
         let at = |workers: &Self| {
             workers.permits.meter.saturated_for(now) + workers.shared_reads.meter.saturated_for(now)
@@ -341,12 +341,12 @@ impl Workers {
         f64::from(running.max(1)) / f64::from(self.in_use(running).max(1))
     }
 
-    /// Whether most permits are free, so that what runs is hardly held up by others.
+    /// Says whether most permits are free, so that what runs is hardly held up by others.
     pub(crate) fn are_permits_free(&self) -> bool {
         self.running() <= self.permits() / MANY
     }
 
-    /// What running statements leave of their permits to others, in parts of [`crate::learned::waiting::WHOLE`].
+    /// The parts of their permits that running statements leave to others, in parts of [`crate::learned::waiting::WHOLE`].
     pub(crate) fn spared(&self) -> u32 {
         self.permits.spared()
     }
@@ -366,8 +366,8 @@ impl Workers {
         self.arrivals.load(SeqCst)
     }
 
-    /// Takes a permit for the statement at `place`, unless all are in use or promised to statements of other workers that
-    /// have waited longer.
+    /// Takes a permit for the statement at `place`. Returns false where all are in use, or promised to statements of other
+    /// workers that have waited longer.
     pub(crate) fn take_permit(&self, worker: usize, place: Place, extra: Extra) -> bool {
         self.permits.take_if(|running| self.may_take(worker, place, extra, running))
     }
@@ -388,7 +388,7 @@ impl Workers {
         self.long.have_been_few(now, time)
     }
 
-    /// There are long statements of which nobody knows what they take beside few.
+    /// Has long statements run with few beside them first, where their times with few are not known.
     pub(crate) fn begin_with_few_long(&self, now: Instant) {
         self.long.begin_with_few(now);
     }
@@ -403,7 +403,7 @@ impl Workers {
         self.long.may_have(worker, place, self.permits())
     }
 
-    /// Lets it start without a permit; false where it may not.
+    /// Lets the statement at `place` start without a permit. Returns false where it may not.
     pub(crate) fn take_beyond(&self, worker: usize, place: Place) -> bool {
         self.long.take_beyond(worker, place, self.permits())
     }
@@ -446,7 +446,7 @@ impl Workers {
         self.is_one_free(running, promised, extra)
     }
 
-    /// Whether a permit is free while so many statements run, beside those that are promised.
+    /// Says whether a permit is free while so many statements run, beside the permits that are promised.
     fn is_one_free(&self, running: u32, promised: u32, extra: Extra) -> bool {
         let permits = self.permits.with(extra);
         self.in_use(running).saturating_add(promised) < permits
@@ -507,7 +507,7 @@ impl Workers {
         !self.seats[worker].woken.swap(true, SeqCst)
     }
 
-    /// This worker looks at everything now.
+    /// Notes that this worker looks at everything now.
     pub(crate) fn awake(&self, worker: usize) {
         // Most of the time nobody has woken it, and reading leaves the cache line with all of them.
         if self.seats[worker].woken.load(SeqCst) {
@@ -527,7 +527,7 @@ impl Workers {
         due && self.lock_waits_asked.compare_exchange(asked, now.as_micros(), SeqCst, SeqCst).is_ok()
     }
 
-    /// Counts one more client in, unless there are `max_connections`.
+    /// Counts one more client in. Returns false where there are `max_connections`.
     pub(crate) fn take_client(&self) -> bool {
         let limit = self.connections.most;
         self.connections
@@ -542,20 +542,20 @@ impl Workers {
         debug_assert!(before > 0, "a client goes once");
     }
 
-    /// On how many backends a worker may run shared reads: `shared_backends` less those of the others, but at least its
-    /// even share.
+    /// The number of backends on which a worker may run shared reads: `shared_backends` less those of the others, but at
+    /// least its even share.
     pub(crate) fn shared_backends(&self, worker: usize) -> u32 {
         let others: u32 = self.others(worker).map(|(_, seat)| seat.sharing.load(SeqCst)).sum();
         let all = self.shared_reads.backends.load(SeqCst);
         all.saturating_sub(others).max(all.div_ceil(self.count()))
     }
 
-    /// On how many backends all workers run shared reads.
+    /// The number of backends on which all workers run shared reads.
     pub(crate) fn sharing(&self) -> u32 {
         self.seats.iter().map(|seat| seat.sharing.load(SeqCst)).sum()
     }
 
-    /// And on how many they may.
+    /// The number of backends on which all workers may run shared reads.
     pub(crate) fn all_shared_backends(&self) -> u32 {
         self.shared_reads.backends.load(SeqCst)
     }
@@ -577,7 +577,7 @@ impl Workers {
         }
     }
 
-    /// How many the others hold.
+    /// The number of bytes that the other workers hold.
     pub(crate) fn others_hold_bytes(&self, worker: usize) -> usize {
         self.others(worker).map(|(_, seat)| seat.bytes.load(SeqCst)).sum()
     }

@@ -95,7 +95,7 @@ impl FailedLogins {
 }
 
 impl Table {
-    /// One more. Returns how many it has been in a row.
+    /// Counts one more wrong answer. Returns how many there have been in a row.
     fn count(&mut self, now: Instant, whom: Whom, size: u32) -> u32 {
         let before = match self.failures.get(&whom) {
             Some(failures) if now.since(failures.last) < FORGOTTEN_AFTER => failures.count,
@@ -125,7 +125,7 @@ fn whom(peer: &Peer, user: &[u8]) -> [Whom; 2] {
     [(network, Some(cut_name(user).to_vec())), (network, None)]
 }
 
-/// As much of a name as a name may have.
+/// Cuts a user name to the length that a name may have.
 pub(crate) fn cut_name(user: &[u8]) -> &[u8] {
     &user[..user.len().min(LONGEST_NAME)]
 }

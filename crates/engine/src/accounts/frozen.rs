@@ -1,4 +1,4 @@
-//! Whose rights something has, as plain data.
+//! The identity that something has, as plain data.
 
 use super::secret::IdentityKey;
 use super::{Identities, IdentityId};
@@ -14,7 +14,7 @@ pub(crate) struct FrozenIdentity {
 plain!(struct FrozenIdentity { number, name });
 
 impl FrozenIdentity {
-    /// Whoever holds it goes on holding it.
+    /// Copies an identity's number and name. Its holder goes on holding it.
     pub(crate) fn of(id: IdentityId, identities: &Identities) -> Self {
         let identity = identities.identity(id);
         Self { number: id.number(), name: identity.account.identity_key(&identity.user) }

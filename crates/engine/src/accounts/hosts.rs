@@ -1,4 +1,4 @@
-//! Which peers an account's host stands for, and which of several hosts a server prefers.
+//! The peers that an account's host stands for, and which of several hosts a server prefers.
 
 use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -35,8 +35,8 @@ pub(super) fn host_matches(pattern: &str, peer: &Peer, name_resolution: bool, se
     }
 }
 
-/// The addresses that the servers take for `localhost` unless name resolution is off: these two, and not the rest of
-/// 127.0.0.0/8 (ip_to_hostname, by `INADDR_LOOPBACK` and `IN6_IS_ADDR_LOOPBACK`).
+/// True for the addresses that the servers take for `localhost` unless name resolution is off: these two, and not
+/// the rest of 127.0.0.0/8 (ip_to_hostname, by `INADDR_LOOPBACK` and `IN6_IS_ADDR_LOOPBACK`).
 fn is_localhost(ip: IpAddr) -> bool {
     ip == Ipv4Addr::LOCALHOST || ip == Ipv6Addr::LOCALHOST
 }
@@ -59,13 +59,13 @@ struct Network {
 /// How a network is written. MySQL prefers these in this order (manual, "Access Control, Stage 1").
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Notation {
-    /// One address.
+    /// A single address.
     Address,
     /// `192.168.1.0/24`: MySQL since 8.0.23. No server that is older makes anything of it, nor does MariaDB.
     Cidr,
     /// `192.168.1.0/255.255.255.0`.
     Netmask,
-    /// None at all: a name or a pattern.
+    /// A name or a pattern, which is no network.
     None,
 }
 
@@ -85,14 +85,15 @@ impl Network {
         Some(Self { address, mask, notation: Notation::Cidr })
     }
 
-    /// A network with bits beyond its mask holds nothing, nor does one of all addresses (compare_hostname).
+    /// Says whether the network holds an address. A network with bits beyond its mask holds nothing, nor does one of all addresses
+    /// (compare_hostname).
     fn holds(&self, ip: IpAddr) -> bool {
         matches!(ip, IpAddr::V4(ip) if self.mask != 0 && u32::from(ip) & self.mask == self.address)
     }
 }
 
-/// SQL's LIKE with `%`, `_` and backslash, as the servers compare hosts (wild_case_compare). What the latest `%` stands for is
-/// the only thing that is ever tried again, so that no pattern takes long.
+/// Says whether a text matches a pattern of SQL's LIKE with `%`, `_` and backslash, as the servers compare hosts
+/// (wild_case_compare). Only the part that stands for the latest `%` is ever tried again, so that no pattern takes long.
 pub(super) fn matches_wildcards(mut pattern: &[u8], mut text: &[u8]) -> bool {
     let mut latest: Option<(&[u8], &[u8])> = None;
     loop {
@@ -126,7 +127,7 @@ pub(super) struct Place {
     mask: Reverse<u32>,
     generality: u64,
     is_anonymous: bool,
-    /// Where all else is equal MariaDB goes by names, backwards: `localhost` before `127.0.0.1`.
+    /// The name, backwards, by which MariaDB goes where all else is equal: `localhost` before `127.0.0.1`.
     name: Reverse<Vec<u8>>,
 }
 
@@ -151,8 +152,8 @@ impl Place {
     }
 }
 
-/// MySQL's order among names and patterns (get_sort): first those without wildcards, then those whose first wildcard comes later,
-/// then `%`, then none at all.
+/// MySQL's order among names and patterns (get_sort): first those without wildcards, then patterns by the place of their first
+/// wildcard, the later before the earlier, then `%`, then the empty host.
 fn generality_for_mysql(host: &[u8]) -> u64 {
     let mut at = 0;
     while let Some(&byte) = host.get(at) {

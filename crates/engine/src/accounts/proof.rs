@@ -1,4 +1,4 @@
-//! What a client sends as its password.
+//! The password as a client sends it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::accounts::secret::Password;
 
 /// A password as a client sent it.
 pub enum Proof {
-    /// As it is.
+    /// The password as it is.
     Clear(Arc<Password>),
     /// Mixed with our scramble, and encrypted with the public key that clients are given.
     Encrypted {
@@ -22,7 +22,7 @@ pub enum Proof {
 }
 
 impl fmt::Debug for Proof {
-    /// Without what it proves.
+    /// Writes the kind of the proof, without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Clear(_) => "Clear",

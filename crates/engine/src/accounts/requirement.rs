@@ -22,8 +22,8 @@ plain!(enum Requirement {
 });
 
 impl Requirement {
-    /// From the columns of the server's table: `ssl_type` is a word in MySQL and a number in MariaDB (`SSL_type`), where others
-    /// may be absent.
+    /// Makes a requirement from the columns of the server's table: `ssl_type` is a word in MySQL and a number in MariaDB
+    /// (`SSL_type`), where others may be absent.
     pub(crate) fn new(
         kind: Option<&[u8]>,
         cipher: Option<&[u8]>,

@@ -18,18 +18,18 @@ pub struct Password {
 }
 
 impl Password {
-    /// Of these bytes.
+    /// Makes a password of these bytes.
     pub fn new(clear: Zeroizing<Vec<u8>>) -> Self {
         let digest1 = Zeroizing::new(sha2_password::digest1(&clear));
         Self { clear, digest1 }
     }
 
-    /// Its bytes.
+    /// The bytes of the password.
     pub(crate) fn clear(&self) -> &[u8] {
         &self.clear
     }
 
-    /// With a zero byte behind it, as it is sent where nobody can listen.
+    /// The password with a zero byte behind it, as it is sent where nobody can listen.
     pub(crate) fn terminated(&self) -> Zeroizing<Vec<u8>> {
         Zeroizing::new([&self.clear[..], &[0]].concat())
     }
@@ -40,7 +40,7 @@ impl Password {
 }
 
 impl fmt::Debug for Password {
-    /// Without the password.
+    /// Writes nothing of the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Password")
     }
@@ -115,7 +115,7 @@ type Known = (Vec<u8>, Weak<Password>, Instant);
 struct Table {
     /// The passwords by their owners: see [`crate::accounts::Account::password_key`] and [`crate::client::attempt::Question`].
     entries: BTreeMap<IdentityKey, Known>,
-    /// With so many entries, those are taken out whose password has gone.
+    /// The number of entries from which on those are taken out that have lost their password.
     tidy_at: usize,
 }
 

@@ -17,7 +17,7 @@ use crate::client::reading::{LargeText, ReadText};
 use crate::ids::{ClientRef, ServerKey};
 use crate::stored_code::questions::{CodeAnswers, ReadCode};
 
-/// Something to be done elsewhere, see [`crate::Engine::poll_task`].
+/// Work that is to be done elsewhere, see [`crate::Engine::poll_task`].
 #[derive(Debug)]
 pub struct Task {
     /// Goes back with what came of it, to [`crate::Engine::take_finding`].
@@ -31,7 +31,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// One that somebody waits for.
+    /// Makes a task that somebody waits for.
     pub fn new(number: u64, work: Work, network: Option<IpAddr>) -> Self {
         Self { number, work, network, given_up: Arc::default() }
     }
@@ -41,7 +41,7 @@ impl Task {
         !self.given_up.load(Ordering::Relaxed)
     }
 
-    /// Nobody does any more.
+    /// Notes that nobody waits for the task any more.
     pub fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
     }
@@ -65,7 +65,7 @@ pub enum Work {
     PublicKey,
     /// Check an Ed25519 signature: [`Finding::Signature`].
     Verify {
-        /// Of the account.
+        /// The public key of the account.
         public_key: [u8; 32],
         /// The nonce that we had sent.
         nonce: [u8; 32],
@@ -74,7 +74,7 @@ pub enum Work {
     },
     /// Say the name of a user of this machine: [`Finding::UserName`].
     UserName {
-        /// Its number.
+        /// The user's number.
         uid: u32,
     },
     /// Encrypt something for a server: [`Finding::Encrypted`].
@@ -91,7 +91,7 @@ pub enum Work {
 }
 
 impl fmt::Debug for Work {
-    /// Without what it is about: passwords in one form or another.
+    /// Writes the kind of the work, without its content: passwords in one form or another.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Check { .. } => "Check",
@@ -116,7 +116,7 @@ pub enum Finding {
     Signature(bool),
     /// The user's name, where it has one.
     UserName(Option<Vec<u8>>),
-    /// For the server; `None` where its key is of no use.
+    /// The encrypted password for the server; `None` where the server's key is of no use.
     Encrypted(Option<Vec<u8>>),
     /// The effects of the statement.
     Text(ReadText),
@@ -127,7 +127,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// For a login at a server, which is encrypted for it or fails.
+    /// Turns the finding into one for a login at a server: of a lost task nothing has been encrypted.
     pub(crate) fn for_server(self) -> Self {
         match self {
             Self::Lost => Self::Encrypted(None),
@@ -175,7 +175,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Their numbers begin here.
+    /// Sets the first of the tasks' numbers.
     pub(crate) fn begin_numbers(&mut self, first: u64) {
         self.last = first;
     }
@@ -200,7 +200,7 @@ impl Tasks {
         self.askers.remove(&number).map(|(asker, _)| asker)
     }
 
-    /// Gives up a task whose asker has gone: it need not be done, and nobody is to wait behind it.
+    /// Gives up a task that has lost its asker: the task need not be done, and nobody is to wait behind it.
     pub(crate) fn give_up(&mut self, number: u64) {
         if let Some((_, given_up)) = self.askers.remove(&number) {
             given_up.store(true, Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! Statements of the account that a backend has just been opened for, or changed its account for: while accounts take places from each
-//! other, they go before others.
+//! Affinity: a backend that has just been opened for an account, or has changed to it, serves that account's waiting statements first.
 //!
-//! In the queue's own order most of them would come when the backend is another account's, and cost a change or a login each. So
-//! a backend that has cost something is used: for as long as a place is worth, and for a few milliseconds at most, it serves its
-//! account's short statements before those that would take it away. Clients that wait longer for that wait less for changes.
+//! Accounts may take places from each other. In the queue's own order most of an account's statements would come when the backend is
+//! another account's, and each would cost a change or a login. So a backend that has cost something is used. While a place is worth it,
+//! and for a few milliseconds at most, the backend serves its account's short statements before others that would take it away.
+//! Clients that wait longer for that wait less for changes.
 
 pub(super) mod waiting;
 
@@ -22,17 +22,17 @@ use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::settings::Settings;
 
-/// A statement that waits for a place waits for so much longer at most.
+/// The most that affinity adds to the wait of a statement for a place.
 const LONGEST: Duration = Duration::from_millis(5);
 
 impl Server {
-    /// Until when a backend that stands for a client's account now serves others of the account first.
+    /// Returns the end of the affinity of a backend that now stands for a client's account.
     pub(super) fn affinity_ends(&self, now: Instant, changed: bool) -> Option<Instant> {
         let wanted = self.opening.affinity.is_wanted(now);
         wanted.then(|| now + self.opening.worth(changed).min(LONGEST))
     }
 
-    /// The idle backend at this place, if it serves those of its account first now, and the first of these.
+    /// Returns the idle backend at this place and its account's first waiting clients. None where the backend has no affinity now.
     fn first_of_account(
         &mut self,
         now: Instant,
@@ -48,7 +48,7 @@ impl Server {
 }
 
 impl Servers {
-    /// A client's statement enters the queue.
+    /// Notes that a client's statement enters the queue.
     pub(crate) fn note_for_affinity(
         &mut self,
         now: Instant,
@@ -68,8 +68,8 @@ impl Servers {
         }
     }
 
-    /// An idle backend, and the client whose short statement may run on it before those in front of it. Only by our own rules, and not
-    /// while the newest go first: these are the account's oldest.
+    /// Finds an idle backend, and the client with a short statement that may run there before the clients in front of it. None where
+    /// the scheduler does not follow Onramp's own rules, or takes the newest first: these clients are the account's oldest.
     pub(super) fn by_affinity(
         &mut self,
         now: Instant,

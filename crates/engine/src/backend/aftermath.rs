@@ -13,17 +13,17 @@ use crate::session::Sessions;
 use crate::session::aftermath::{Diagnostics, InsertId};
 use crate::session::sql_states::SqlState;
 
-/// Effects of statements whose rows FOUND_ROWS() counts like those of any other.
+/// Effects of statements that return rows which FOUND_ROWS() counts like the rows of any other.
 const COUNT_NOTHING: Effects = Effects::NAMED_LOCK.union(Effects::USER_VARIABLE);
 
-/// Effects of statements that may select rows without an answer that tells.
+/// Effects of statements that may select rows without telling of it in the answer.
 const MAY_SELECT: Effects = Effects::ROUTINE.union(Effects::UNKNOWN);
 
 /// Effects of statements that may set LAST_INSERT_ID() without saying so.
 const MAY_INSERT: Effects = Effects::TEXT_PREPARE.union(Effects::ROUTINE).union(Effects::UNKNOWN);
 
 impl Client {
-    /// Notes what a statement leaves behind on its backend, for the client's next one. Returns the diagnostics, where there are new ones.
+    /// Notes the aftermath of a statement on its backend, for the client's next one. Returns the diagnostics, where there are new ones.
     pub(crate) fn note_aftermath(
         &mut self,
         (own, key): (ClientKey, BackendKey),
@@ -66,7 +66,7 @@ impl Client {
         self.diagnostics_behind(request, statement, is_mariadb, sessions, servers.primary())
     }
 
-    /// The new diagnostics behind a statement, where there are some.
+    /// Returns the new diagnostics behind a statement, where there are some.
     fn diagnostics_behind(
         &mut self,
         request: &Request,
@@ -111,8 +111,8 @@ impl Client {
 }
 
 impl Server {
-    /// Of a read that others may follow at once, and none has: what it has left is still there. The backend is its client's alone
-    /// until that has been asked for.
+    /// Makes a backend its client's alone behind a read that others might have followed and none has. The aftermath of that read is still there,
+    /// and stays until the client's worker has asked for it.
     pub(super) fn take_over_emptied(
         &mut self,
         key: BackendKey,
@@ -137,7 +137,7 @@ impl Server {
     }
 }
 
-/// ROW_COUNT() behind a statement; `None` where it stays what it was.
+/// Returns ROW_COUNT() behind a statement; `None` where the value stays as before.
 fn row_count(request: &Request, summary: &Summary) -> Option<i64> {
     // SHOW COUNT(*) WARNINGS has rows, GET DIAGNOSTICS has none.
     let sets = request.sets_row_count() || summary.counts.rows.is_some();
@@ -158,7 +158,7 @@ fn row_count(request: &Request, summary: &Summary) -> Option<i64> {
 enum FoundRows {
     AsBefore,
     Known(u64),
-    /// Only the server knows.
+    /// A number that only the server knows.
     OnServer,
 }
 
@@ -205,7 +205,7 @@ fn found_rows(request: &Request, summary: &Summary, is_mariadb: bool, shared: bo
     found.or(copied).or(of_change).or(into.then_some(0)).map_or(FoundRows::AsBefore, FoundRows::Known)
 }
 
-/// Returns MySQL's number where there are no rows: those that an UPDATE has matched, and one for DO.
+/// Returns MySQL's number for a statement without rows: the rows that an UPDATE has matched, and 1 for DO.
 fn found_by_change(request: &Request, summary: &Summary) -> Option<u64> {
     let statement = &request.statement;
     let counts = request.rows.are_counted && !statement.several && summary.error.is_none();
@@ -217,7 +217,7 @@ fn found_by_change(request: &Request, summary: &Summary) -> Option<u64> {
     }
 }
 
-/// Says whether LAST_INSERT_ID() may be another one behind a statement.
+/// Says whether a statement may change LAST_INSERT_ID().
 fn may_change_insert_id(request: &Request, summary: &Summary) -> bool {
     // RETURNING hides the id behind rows, an error hides it altogether. LOAD DATA sets it and does not say so, and of several
     // statements not all are heard of.
@@ -228,7 +228,7 @@ fn may_change_insert_id(request: &Request, summary: &Summary) -> bool {
     summary.last_insert_id != 0 || unseen || (inserts && !told) || request.statement.sets_last_insert_id
 }
 
-/// Returns the effects of a statement that ran: none, where it has only been prepared.
+/// Returns the effects of a statement that ran. A statement that was only prepared has none.
 fn effects_of_running(request: &Request) -> Effects {
     if request.command == RequestKind::Prepare { Effects::NONE } else { request.statement.effects }
 }

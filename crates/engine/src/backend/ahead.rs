@@ -1,4 +1,4 @@
-//! What goes ahead of a client's request on a backend, so that the request runs in its client's session state.
+//! The preludes that go ahead of a client's request on a backend, so that the request runs in its client's session state.
 
 use sql::Reads;
 use wire::StatusFlags;
@@ -14,24 +14,24 @@ use crate::session::aftermath::InsertId;
 use crate::session::{SessionState, SessionTables};
 use crate::settings::Settings;
 
-/// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: the schema was dropped, or the right to it taken. The client hears it once and
-/// then has none, so that it can choose another.
+/// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: the schema was dropped, or the right to use it was taken. The client hears the error once
+/// and then has no schema, so that it can choose another.
 const SCHEMA_GONE: [u16; 2] = [1049, 1044];
 
 /// ER_QUERY_INTERRUPTED, MariaDB's ER_STATEMENT_TIMEOUT, MySQL's ER_QUERY_TIMEOUT and ER_USER_LIMIT_REACHED: a KILL QUERY or a limit
-/// hit what went ahead of the statement.
+/// hit a prelude.
 const INTERRUPTED: [u16; 4] = [1317, 1969, 3024, 1226];
 
-/// What goes ahead of a request.
+/// The preludes of a request.
 #[derive(Default)]
 pub(crate) struct Ahead {
     pub(super) texts: Vec<Vec<u8>>,
-    /// So many of them set the client's session state.
+    /// Number of texts that set the client's session state.
     of_state: usize,
     pub(super) effects: PreludeEffects,
-    /// The client's `wait_timeout` is among it.
+    /// True where the client's `wait_timeout` is among the texts.
     pub(super) sets_wait_timeout: bool,
-    /// It has to be a text of its own.
+    /// True where the preludes have to be sent apart from the request, in a text of their own.
     pub(super) alone: bool,
 }
 
@@ -50,7 +50,7 @@ impl Ahead {
 }
 
 impl Client {
-    /// What has to be true on the backend before the request, as statements; empty where it is true already.
+    /// Returns the preludes that make the backend fit the request. Empty where the backend fits already.
     pub(super) fn preludes(
         &self,
         settings: &Settings,
@@ -121,8 +121,8 @@ impl Client {
 }
 
 impl SessionOnBackend<'_> {
-    /// What went ahead of a statement has been done: its BEGIN, the clearing of what others have left, the session state. The
-    /// state's schema does not stand where the statement was about to choose another.
+    /// Notes that the preludes of a statement have been carried out: its BEGIN, the clearing of what others have left, the session state.
+    /// `chooses_schema`: the statement is about to choose another schema, so the preludes did not set the state's own.
     pub(super) fn preludes_stand(&mut self, statement: &InFlight, chooses_schema: bool) {
         let effects = statement.prelude_effects;
         if effects.schema {
@@ -161,7 +161,7 @@ impl SessionOnBackend<'_> {
 }
 
 impl SessionState {
-    /// The state that is left where a part of it could not be set, for this error. `None` where nobody knows which part.
+    /// Returns the state without the part that this error says cannot be set. `None` where nobody knows which part that is.
     pub(super) fn without_refused(&self, error: &ServerError) -> Option<Self> {
         let mut without = self.clone();
         if SCHEMA_GONE.contains(&error.code) {

@@ -7,14 +7,14 @@ use wire::StatusFlags;
 
 use crate::request::Request;
 
-/// Where MariaDB goes back to without a report (sql_db.cc: `mysql_change_db`).
+/// The schema that MariaDB goes back to without a report (sql_db.cc: `mysql_change_db`).
 pub(crate) const UNREPORTED_SCHEMA: &[u8] = b"information_schema";
 
-/// The variables that SET CHARACTER SET and its like change; the collation is the schema's, which no tracker reports.
+/// The variables that SET CHARACTER SET and its like change. The collation is the schema's, which no tracker reports.
 const CHARSETS: [&[u8]; 4] =
     [b"character_set_client", b"character_set_results", b"character_set_connection", b"collation_connection"];
 
-/// Variables that stored code may set, and that go back at its end without a report (MariaDB's and MySQL's sp_head.cc:
+/// The variables that stored code may set, and that go back at its end without a report (MariaDB's and MySQL's sp_head.cc:
 /// `sp_head::execute`, and the creation context around it).
 const GOES_BACK: [&[u8]; 4] =
     [b"sql_mode", b"character_set_client", b"character_set_connection", b"collation_connection"];
@@ -29,7 +29,7 @@ pub(crate) enum Belief {
     True,
     /// The value has gone back.
     Over,
-    /// One or the other.
+    /// The value is as reported or has gone back; nobody here knows which.
     Doubtful,
 }
 
@@ -49,8 +49,8 @@ pub(crate) fn belief(statement: &Classification, name: &[u8], failed: bool) -> B
     }
 }
 
-/// The same of a reported schema. Stored code runs in its own, which is reported with each of its results, and so is the one behind
-/// it, but for one, and not behind code that fails.
+/// Returns the meaning of a reported schema. Stored code runs in a schema of its own, which the server reports with each result. The
+/// server also reports the schema behind the code. Exceptions are [`UNREPORTED_SCHEMA`], and code that fails.
 pub(crate) fn belief_in_schema(request: &Request, before: Option<&[u8]>, failed: bool) -> Belief {
     let statement = &request.statement;
     let reported = !before.is_some_and(|before| before.eq_ignore_ascii_case(UNREPORTED_SCHEMA));
@@ -67,7 +67,7 @@ pub(crate) fn belief_in_schema(request: &Request, before: Option<&[u8]>, failed:
     }
 }
 
-/// Variables that a statement leaves in doubt whatever was reported.
+/// Returns the variables that a statement leaves in doubt, whatever was reported.
 pub(crate) fn unreported(
     statement: &Classification,
     reported: &BTreeSet<Box<[u8]>>,
@@ -106,7 +106,7 @@ pub(crate) fn unreported(
     names
 }
 
-/// Returns what an OK says of a variable that is not reported under its name.
+/// Returns a variable's value that an OK tells by its status flags and not under the variable's name.
 pub(crate) fn told_by_status(
     statement: &Classification,
     name: &[u8],
@@ -117,7 +117,7 @@ pub(crate) fn told_by_status(
 }
 
 /// Returns the other assignments of a statement that also sets the list of variables that the server reports. The server reports
-/// the rest by the new list, and forgets what it had changed before that (session_tracker.cc: `Session_sysvars_tracker::update`).
+/// by the new list, and forgets the changes made before that (session_tracker.cc: `Session_sysvars_tracker::update`).
 pub(crate) fn assigned_beside_list(
     statement: &Classification,
     reported: &BTreeSet<Box<[u8]>>,

@@ -1,8 +1,8 @@
 //! The session states in which a backend may be when it begins with the next statement.
 //!
-//! Reads that follow each other on one backend may be in session states of their own, each of which goes ahead of its read in one text. As long
-//! as such texts are in flight nobody knows which of them succeed, and each SET may have been done in part. So whoever follows them counts on
-//! none: it sets all that is another in any of these states than in its own.
+//! Reads that follow each other on one backend may be in session states of their own. Each state goes ahead of its read in one text.
+//! As long as such texts are in flight, nobody knows which of them succeed, and each SET may have been done in part. So a read that
+//! follows them counts on none. It sets each part that differs from its own state in any of them.
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ impl SessionTables {
         brought.any(|brought| !Rc::ptr_eq(brought, standing))
     }
 
-    /// The states in which the next statement may find a backend, each once: the one that stands, and all that come.
+    /// Returns the states in which the next statement may find a backend, each once: the one that stands, and all that come.
     pub(super) fn found_on<'a>(&'a self, backend: &'a Backend) -> Vec<&'a SessionState> {
         let mut found = vec![self.states.state(backend.session.id)];
         for brought in backend.in_flight.iter().filter_map(|statement| statement.brings.as_deref()) {
@@ -28,8 +28,8 @@ impl SessionTables {
         found
     }
 
-    /// Says whether a read in this state can bring it along to a backend at work. One that has a schema can never be without one again, and
-    /// keeps those who need it so; `schema_alone` where nothing else may differ.
+    /// Says whether a read can bring this state along to a backend at work. A session with a schema can never be without one again, so both
+    /// must have a schema or both none. `schema_alone`: nothing but the schema may differ.
     pub(super) fn can_be_brought(&self, session: SessionId, backend: &Backend, schema_alone: bool) -> bool {
         let wanted = self.states.state(session);
         backend.session.trackers

@@ -1,4 +1,4 @@
-//! Backends are made, connect as one of the server's users, and come to be somebody else's; in the end they are taken out of all tables.
+//! Makes backends, connects them as one of the server's users, gives them to another account, and takes them out of all tables in the end.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::settings::Settings;
 use crate::stored_code::Hidden;
 use crate::workers::places::Origin;
 
-/// As whom a backend logs in, and how.
+/// The user that a backend logs in as, and the way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AsWhom {
     pub(crate) identity: IdentityId,
@@ -37,7 +37,7 @@ pub(crate) struct AsWhom {
 }
 
 impl Client {
-    /// As whom backends for its statements log in; `None` before it has logged in itself.
+    /// Returns the login of backends for the client's statements; `None` before the client has logged in itself.
     pub(super) fn as_whom(&self) -> Option<AsWhom> {
         let (class, collation) = (self.class(), self.login.collation);
         self.identity.map(|identity| AsWhom { identity, class, collation })
@@ -45,7 +45,7 @@ impl Client {
 }
 
 impl Backend {
-    /// As whom it has logged in.
+    /// Returns the login by which the backend has come.
     pub(super) fn as_whom(&self) -> AsWhom {
         let (class, collation) = (self.login.class, self.login.collation);
         AsWhom { identity: self.account.identity, class, collation }
@@ -65,7 +65,7 @@ pub(crate) struct Building<'a> {
 }
 
 impl Building<'_> {
-    /// Begins a backend on a server. Its place has been taken, and is given back where nobody knows the server, or as whom it would log in.
+    /// Begins a backend on a server. Its place has been taken. The place is given back where the server or the user is not known.
     pub(crate) fn open(&mut self, server: ServerKey, whom: Option<AsWhom>, origin: Origin) {
         let Some(backend) = whom.and_then(|whom| self.new_backend(server, whom, origin)) else {
             return self.pool.workers.places.give(self.pool.worker);
@@ -76,7 +76,7 @@ impl Building<'_> {
         self.io.outbox.connect(self.io.last_token, address);
     }
 
-    /// Makes an idle backend one for somebody else: whatever is known of it is over, but for its place and connection.
+    /// Makes an idle backend one of another account. Only its place, its connection and its thread stay.
     pub(super) fn change(&mut self, key: BackendKey, whom: AsWhom) {
         let new = self.new_backend(key.server(), whom, Origin::Changed);
         let mut backend = new.expect("a server with backends is known");
@@ -96,7 +96,7 @@ impl Building<'_> {
         }
     }
 
-    /// The same, in the orderly way.
+    /// Closes a backend's connection in the orderly way, by COM_QUIT.
     pub(super) fn say_goodbye(&mut self, key: BackendKey) {
         let backend = &self.servers[key];
         // In the middle of a login the server would take it for a part of that.
@@ -109,7 +109,7 @@ impl Building<'_> {
         self.hang_up(key);
     }
 
-    /// A backend that is yet to be connected and to log in; none as long as nobody knows the server.
+    /// Makes a backend that is yet to be connected and to log in. None as long as nobody knows the server.
     fn new_backend(&mut self, server: ServerKey, whom: AsWhom, origin: Origin) -> Option<Backend> {
         let server = &self.servers[server];
         let facts = server.facts.as_ref()?;
@@ -162,7 +162,7 @@ impl Building<'_> {
         })
     }
 
-    /// A backend's connection stands: it logs in. `unproved` is its number, where it has to be proved yet which process it leads to.
+    /// Begins the login of a backend that is connected. `unproved` is its number, where a check still has to prove which process it leads to.
     pub(super) fn connected(&mut self, key: BackendKey, connection: ConnectionId, unproved: Option<u64>) {
         self.io.set_role(connection, Role::Backend(key));
         let credentials = self.credentials_of(key.server(), &self.servers[key]);
@@ -176,7 +176,7 @@ impl Building<'_> {
         server.put_to_backend(key, &header);
     }
 
-    /// With what a backend logs in on its server.
+    /// Returns the credentials by which a backend logs in on its server.
     fn credentials_of(&self, server: ServerKey, backend: &Backend) -> Credentials {
         let server = &self.servers[server];
         let identity = self.logins.identities.identity(backend.account.identity);
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(open(whom, true), (1, 1));
     }
 
-    /// It has another key, and nothing of what was known of it but its connection and its thread.
+    /// The changed backend has another key. Of the former one only the connection and the thread stay.
     #[test]
     fn a_backend_that_changes_its_account_is_a_new_one_on_the_same_connection() {
         let mut engine = engine(1, Settings::default());

@@ -1,22 +1,23 @@
-//! An idle backend changes its account, where another account needs its place: COM_CHANGE_USER.
+//! An idle backend changes its account by COM_CHANGE_USER, where another account needs its place.
 //!
-//! A new connection costs the server an accept, a thread, and inside TLS a handshake; a change costs it the proof of the password and
+//! A new connection costs the server an accept, a thread, and inside TLS a handshake. A change costs the proof of the password and
 //! a look at the account, and begins a new session (`THD::change_user` and `THD::cleanup_connection` in the servers' `sql_class.cc`).
-//! Where a backend that has changed would be another one than a new one, a new one it is:
+//! A new backend is opened instead where a changed one would differ from it:
 //!
-//! - Roles. A MariaDB leaves the role of the former account, with its rights, to one that has none of its own, and MySQL its name
-//!   (`acl_authenticate` sets a role and takes none away; seen with MariaDB 10.11 and MySQL 8.0). So neither an account with a role
-//!   gives its backend away, nor does one take another's. Roles of clients' own never come this far: their backends are closed behind
-//!   them.
-//! - `init_connect`, which the servers run behind a login alone, and Galera, where a connection that has changed its account waits for no
-//!   other node any more (`wsrep_sync_wait`; `THD::cleanup` and `wsrep_must_sync_wait`).
+//! - Roles. A MariaDB leaves the former account's role, with its rights, to an account that has no role of its own. A MySQL leaves the
+//!   role's name (`acl_authenticate` sets a role and takes none away; seen with MariaDB 10.11 and MySQL 8.0). So an account with a role
+//!   neither gives its backend away nor takes another's. Roles that clients set themselves never come this far: their backends are
+//!   closed behind them.
+//! - `init_connect`, which the servers run behind a login alone.
+//! - Galera, where a connection that has changed its account does not wait for other nodes any more (`wsrep_sync_wait`; `THD::cleanup`
+//!   and `wsrep_must_sync_wait`).
 //! - `CLIENT_INTERACTIVE`, which a MariaDB looks at in a login alone (`parse_client_handshake_packet`).
 //! - The header of the PROXY protocol, which names a client of the former account.
-//! - Compression, in which the server's answers have to be told from each other by who reads them.
+//! - Compression, where the reader would have to tell the server's answers from each other.
 //!
-//! A server, or what stands in front of it, may not know the command, or not take it for some account. The backend is lost then, the next
-//! one logs in, and so do all of that user's for a while. A MariaDB takes a second to refuse a change: one is under way for an account
-//! at a time.
+//! A server, or a proxy in front of it, may not know the command, or may not take it for some account. The backend is lost then. The
+//! next one logs in, and so do all of that user's for a while. A MariaDB takes a second to refuse a change. So an account has one
+//! change under way at a time.
 
 pub(super) mod failed;
 
@@ -35,11 +36,11 @@ use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::workers::places::Origin;
 
-/// Up to this part of all places may be with changes that take long: a thousand passwords may not be right any more at once.
+/// The part of all places that may be with slow changes, as a divisor. A thousand passwords may turn wrong at the same moment.
 const SLOW_PART: usize = 4;
 
 impl Backend {
-    /// It is not opened, but takes over the connection of another one, which changes its account to these credentials' and is no more.
+    /// Takes over the connection of another backend, which is no more, and begins the change to these credentials. Returns the connection.
     pub(super) fn take_over(&mut self, before: Self, credentials: Credentials) -> Option<ConnectionId> {
         let established = before.login.established.expect("an idle backend has logged in");
         let login = ServerLogin::change(credentials, &established, &mut self.out);
@@ -52,14 +53,14 @@ impl Backend {
         self.connection
     }
 
-    /// Says whether the backend has changed its account, and nothing has run on it since.
+    /// Says whether the backend is still changing its account: it has begun, and is not ready yet.
     pub(crate) fn is_changing(&self) -> bool {
         self.opened.origin == Origin::Changed && !self.is_ready()
     }
 }
 
 impl Server {
-    /// Where idle backends may become this login's, whether this one is such that it can.
+    /// Says whether this idle backend is such that it can become this login's, where idle backends may.
     pub(super) fn may_change(&self, key: BackendKey, (_, class): Login) -> bool {
         const COMPRESSED: [Capabilities; 2] = [Capabilities::COMPRESS, Capabilities::ZSTD_COMPRESSION];
         let backend = &self.backends[key];
@@ -96,7 +97,7 @@ impl Server {
             && self.slow_changes(now) <= pool.workers.places.limit() as usize / SLOW_PART
     }
 
-    /// How many backends have been changing their account for longer than anybody should wait.
+    /// Returns the number of backends that have been changing their account for longer than anybody should wait.
     pub(super) fn slow_changes(&self, now: Instant) -> usize {
         let slow = |(_, backend): &(BackendKey, &Backend)| {
             backend.is_changing() && now.since(backend.since) > LONGEST_WAIT
@@ -106,8 +107,8 @@ impl Server {
 }
 
 impl Servers {
-    /// A backend has ended before it was ready. True where that was a change of its account, which says nothing of the server or the
-    /// account: a login will.
+    /// Notes that a backend has ended before it was ready. True where that was a change of its account. The failure then says nothing of
+    /// the server or the account; a login will.
     pub(super) fn change_failed(&mut self, now: Instant, key: BackendKey, identities: &Identities) -> bool {
         let backend = &self[key];
         if !backend.is_changing() {
@@ -120,7 +121,7 @@ impl Servers {
 }
 
 impl Logins {
-    /// Why a backend is lost that was to change its account.
+    /// Returns the reason of the loss of a backend that was to change its account.
     pub(super) fn failure_of_change(&self, backend: &Backend, reason: &str) -> String {
         let user = String::from_utf8_lossy(&self.identities.identity(backend.account.identity).user);
         format!("it could not become one of '{user}' by COM_CHANGE_USER: {reason}")

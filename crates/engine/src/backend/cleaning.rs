@@ -10,8 +10,8 @@ use crate::session::pins::Pins;
 use crate::session::{Charset, SessionState, Sessions};
 use crate::stored_code::Hidden;
 
-/// Returns the way to clean a backend behind a client with these pins: COM_RESET_CONNECTION where that is known to undo what they
-/// are for (tried for each on MariaDB 10.11 and MySQL 8.0.31), else the end of the connection.
+/// Returns the way to clean a backend behind a client with these pins. COM_RESET_CONNECTION does where it is known to undo what the pins
+/// are for (tried for each on MariaDB 10.11 and MySQL 8.0.31). Else the connection is closed.
 pub(super) fn behind_pins(pins: Pins) -> Afterwards {
     // It does not undo: a role, in both servers (`THD::change_user` and `THD::cleanup_connection` in sql_class.cc do nothing about the
     // security context; that of a routine ends with it in MariaDB, not in MySQL); a prepared branch, which outlives its connection, and which MariaDB leaves
@@ -33,7 +33,7 @@ pub(super) fn behind_pins(pins: Pins) -> Afterwards {
 }
 
 impl Servers {
-    /// A backend's session is as behind a login, but for what a reset leaves.
+    /// Notes that a backend's session is as behind a login, but for the parts that a reset leaves.
     pub(super) fn session_was_reset(&mut self, key: BackendKey, sessions: &mut Sessions) {
         // Where there are none, there is nothing to turn on again.
         let has_none = self.of(key).facts.as_ref().is_some_and(|facts| !facts.has_trackers());

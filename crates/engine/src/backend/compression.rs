@@ -1,4 +1,4 @@
-//! Compression with the server: asked for in the login where the server offers it, and from its OK on the layer's affair below us.
+//! Compression with the server: the login asks for it where the server offers it, and the layer below does it from the OK on.
 //!
 //! The compression of clients has nothing to do with it.
 
@@ -12,14 +12,14 @@ use crate::pool::Pool;
 use crate::server_login::{Established, ZSTD_LEVEL};
 use crate::settings::{ServerCompression, Settings};
 
-/// Says whether packets of a connection with these capabilities come inside compressed ones. Their numbers say nothing then
+/// Says whether packets of a connection with these capabilities come inside compressed ones. The packets' numbers say nothing then
 /// ([`wire::ReplyOptions::backend_compressed`]).
 pub(crate) fn is_compressed(agreed: Capabilities) -> bool {
     agreed.contains(Capabilities::COMPRESS) || agreed.contains(Capabilities::ZSTD_COMPRESSION)
 }
 
 impl Io {
-    /// A login on the server has come to its end: compression begins where it was agreed on.
+    /// Notes that a login on the server has come to its end: compression begins where it was agreed on.
     pub(crate) fn start_server_compression(&mut self, connection: ConnectionId, agreed: Capabilities) {
         let compression = if agreed.contains(Capabilities::COMPRESS) {
             Compression::Zlib
@@ -33,8 +33,8 @@ impl Io {
 }
 
 impl Views {
-    /// Says so where a server does not offer what it is asked for: connections go on without, as those of its own clients do
-    /// (`--compress`).
+    /// Logs that a server does not offer the compression that is asked for. Connections go on without it, as those of the server's own
+    /// clients do (`--compress`).
     pub(crate) fn note_missing_compression(
         &mut self,
         settings: &Settings,

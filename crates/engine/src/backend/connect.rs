@@ -1,5 +1,5 @@
-//! Backends are opened for statements that lack them, log in, come to rest, and end: in the orderly way, with their server, or where a change
-//! of the primary leaves them behind.
+//! Opens backends for statements that lack them, takes them through login and rest, and ends them: in the orderly way, with their server, or
+//! where a change of the primary leaves them behind.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ use crate::workers::letter::Letter;
 use crate::workers::places::Origin;
 
 impl Engine {
-    /// The servers' backends, to begin others and to take them out.
+    /// Borrows the servers' backends, to begin others and to take them out.
     pub(crate) fn building(&mut self) -> Building<'_> {
         let Self { now, settings, pool, logins, sessions, scheduling, servers, io, .. } = self;
         Building { now: *now, settings, pool, logins, sessions, scheduling, servers, io }
     }
 
-    /// Clients and the backends on which their statements go to the servers.
+    /// Borrows the clients and the backends on which their statements go to the servers.
     pub(crate) fn sending(&mut self) -> Sending<'_> {
         let Self { now, pool, logins, clients, servers, .. } = self;
         Sending { now: *now, pool, logins, clients, servers }
@@ -52,7 +52,7 @@ impl Engine {
         self.building().open(server, whom, origin);
     }
 
-    /// Makes an idle backend one for a client.
+    /// Makes an idle backend one of a client's account.
     pub(super) fn change_account(&mut self, key: BackendKey, client: ClientKey) {
         let whom = self.clients[client].as_whom().expect("a client that waits for a backend has logged in");
         self.building().change(key, whom);
@@ -66,15 +66,15 @@ impl Engine {
         self.servers.idle_for(&self.clients[key], &self.sessions, may_send_again)
     }
 
-    /// Where the backends come from that statements lack.
+    /// Borrows the parts that say where a backend comes from for a statement that lacks one.
     fn taking_places(&mut self) -> TakingPlaces<'_> {
         let knows_primary = self.following.knows_primary(self.settings.cluster.several);
         let (_, parties, clients, servers) = self.queues();
         TakingPlaces { parties, knows_primary, clients, servers }
     }
 
-    /// Opens backends for those of waiting statements, in their order, that neither find an idle one nor will have one that is being
-    /// opened; in all no more than could run at once.
+    /// Opens backends for waiting statements, in their order, where a statement finds no idle backend and none is being opened for it. Opens
+    /// no more in all than could run at once.
     pub(super) fn open_backends_for(&mut self, waiting: &[ClientKey]) {
         for server in self.servers.keys() {
             let free_permits = self.scheduling.scheduler.free_permits();
@@ -106,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// Opens a backend for a KILL, one over the limit if it must be: when all are held is when it is needed.
+    /// Opens a backend for a KILL, one over the limit if need be: a KILL is needed most when all backends are held.
     pub(crate) fn open_backend_for_urgent(&mut self, key: ClientKey) {
         let client = &self.clients[key];
         if let Some(whom) = client.as_whom() {
@@ -114,7 +114,7 @@ impl Engine {
         }
     }
 
-    /// Opens a backend with the login of another one, likewise.
+    /// Opens a backend with the login of another one, over the limit if need be.
     pub(crate) fn open_backend_like(&mut self, key: BackendKey) {
         self.open_urgently(key.server(), self.servers[key].as_whom());
     }
@@ -133,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// A place for a backend: a free one, or that of the backend that has been idle longest.
+    /// Takes a place for a backend: a free one, or that of the backend that has been idle longest.
     fn take_any_place(&mut self) -> Option<Origin> {
         if let Some(origin) = self.pool.take_place(self.now) {
             return Some(origin);
@@ -143,13 +143,13 @@ impl Engine {
         self.pool.take_place(self.now)
     }
 
-    /// Backends that come to rest, and who may need them.
+    /// Borrows the backends that come to rest, and the queues that may need them.
     pub(super) fn resting(&mut self) -> Resting<'_> {
         let Self { now, pool, orders, scheduling, clients, servers, .. } = self;
         Resting { now: *now, pool, orders, scheduling, clients, servers }
     }
 
-    /// Nobody needs this backend any more: it goes to the idle ones, or is reset or closed first.
+    /// Frees a backend that nobody needs any more: it goes to the idle ones, or is reset or closed first.
     pub(crate) fn free_backend(&mut self, key: BackendKey) {
         match self.resting().free(key) {
             Rest::Idle => {}
@@ -159,28 +159,28 @@ impl Engine {
         }
     }
 
-    /// A client leaves a backend on which it may have left something. What still runs is waited for.
+    /// Resets a backend that a client leaves with something of its own on it. A statement that still runs there is waited for.
     pub(crate) fn reset_backend(&mut self, key: BackendKey) {
         if self.resting().left(key) {
             self.free_backend(key);
         }
     }
 
-    /// All backends are replaced by others as soon as nobody needs them.
+    /// Replaces all backends by others as soon as nobody needs them.
     pub(crate) fn renew_backends(&mut self) {
         for server in self.servers.keys() {
             self.renew_backends_on(server);
         }
     }
 
-    /// The same of one server's.
+    /// Replaces all backends of one server likewise.
     pub(crate) fn renew_backends_on(&mut self, server: ServerKey) {
         for key in self.servers[server].renew_backends() {
             self.quit_backend(key);
         }
     }
 
-    /// The code that a server has told has been looked through.
+    /// Takes in the stored code that a server has told, now that it has been looked through.
     pub(crate) fn code_is_read(&mut self, server: ServerKey, task: u64, read: Option<ReadCode>) {
         if self.service_accounts().code_is_read(server, task, read) {
             self.renew_backends();
@@ -188,7 +188,7 @@ impl Engine {
         }
     }
 
-    /// Where sessions begin with other values, so do new backends alone, and the facts tell of them.
+    /// Takes the server's defaults. Where sessions begin with other values, new backends alone have them, and the facts tell of them.
     pub(crate) fn take_defaults(&mut self, server: ServerKey, answer: Vec<u8>) {
         let (defaults, says_so) = (&mut self.servers[server].control.defaults, self.pool.worker == 0);
         if defaults.take(answer, &mut self.sessions, &mut self.views, says_so) {
@@ -207,7 +207,7 @@ impl Engine {
         }
     }
 
-    /// The driver's answer: the connection stands.
+    /// Notes the driver's answer that the connection stands.
     pub(crate) fn backend_connected(&mut self, token: u64, connection: ConnectionId) {
         let Some(key) = self.servers.backend_of(token) else {
             return self.io.outbox.close(connection);
@@ -226,13 +226,13 @@ impl Engine {
         self.remove_backend(key);
     }
 
-    /// Backends that log in.
+    /// Borrows the backends that log in.
     pub(super) fn logging_in(&mut self) -> LoggingIn<'_> {
         let Self { now, settings, pool, logins, servers, views, io, .. } = self;
         LoggingIn { now: *now, settings, pool, logins, servers, views, io }
     }
 
-    /// Bytes for a backend that is logging in.
+    /// Takes bytes for a backend that is logging in.
     pub(crate) fn backend_login_bytes(&mut self, key: BackendKey, bytes: &[u8]) {
         match self.logging_in().read(key, bytes) {
             Step::GoesOn => {}
@@ -246,7 +246,7 @@ impl Engine {
         }
     }
 
-    /// The answer to the setup.
+    /// Takes the answer to the setup.
     pub(crate) fn backend_set_up(&mut self, key: BackendKey, summary: &Summary) {
         if let Err(refusal) = self.logging_in().take_setup(key, summary) {
             return self.backend_refused(key, refusal);
@@ -260,7 +260,7 @@ impl Engine {
         }
     }
 
-    /// Backends whose logins are over are used, where it is known by now which process they lead to.
+    /// Takes backends into use that have logged in, where it is known by now which process they lead to.
     pub(crate) fn take_up_proved(&mut self) {
         for token in self.following.take_unproved() {
             let Some(key) = self.servers.backend_of(token) else { continue };
@@ -270,7 +270,7 @@ impl Engine {
         }
     }
 
-    /// Statements may run on a backend.
+    /// Notes that statements may run on a backend.
     fn backend_ready(&mut self, key: BackendKey) {
         self.logging_in().ready(key);
         self.free_backend(key);
@@ -282,7 +282,7 @@ impl Engine {
         self.remove_backend(key);
     }
 
-    /// Gives up a backend whose change has failed. Its connection has been closed.
+    /// Gives up a backend that has failed to change its account. Its connection has been closed.
     pub(super) fn change_ended(&mut self, key: BackendKey, reason: &str) {
         let backend = &self.servers[key];
         let (thread_id, reason) = (backend.login.thread_id, self.logins.failure_of_change(backend, reason));
@@ -290,8 +290,8 @@ impl Engine {
         self.views.event(Event::BackendClosed { thread_id, reason });
     }
 
-    /// A backend's login says that the server is not the one that is known, but of this version: the backend goes, and the service account
-    /// has to find out.
+    /// Meets a server of this version that is not the known one, as a backend's login says. The backend goes, and the service account has to
+    /// find out which server it is.
     fn another_server_met(&mut self, key: BackendKey, version: &str) {
         self.building().hang_up(key);
         self.remove_backend(key);
@@ -304,7 +304,7 @@ impl Engine {
         }
     }
 
-    /// A place for a backend that asks the server about a client's password.
+    /// Takes a place for a backend that asks the server about a client's password.
     pub(crate) fn place_for_claim(&mut self) -> Option<Origin> {
         let primary = self.servers.primary().key;
         if self.taking_places().may_connect(primary) { self.take_any_place() } else { None }
@@ -331,8 +331,8 @@ impl Engine {
         self.release_identity(identity);
     }
 
-    /// The server has taken the password: the client is in, and the backend is its account's. False where the backend has gone
-    /// with the claim.
+    /// Lets a client in, since the server has taken its password; the backend is now its account's. False where the backend has gone with the
+    /// claim.
     fn claim_proved(&mut self, backend: BackendKey) -> bool {
         let (token, claimed) = (self.servers[backend].token, self.servers[backend].account.identity);
         let Some((client, answer)) = self.authentication().claim_proved(token) else { return true };
@@ -347,7 +347,7 @@ impl Engine {
         true
     }
 
-    /// A backend did not come about. Whether it was for a claim, which is over by that.
+    /// Notes that a backend did not come about. True where it was for a claim, which is over by that.
     pub(crate) fn claim_failed(&mut self, token: u64, how: Unproved) -> bool {
         let was_for_claim = self.logins.claims.has_asked(token);
         let step = self.authentication().claim_failed(token, how);
@@ -379,7 +379,7 @@ impl Engine {
         }
     }
 
-    /// Has the servers watched, and does what follows from the choice of a primary.
+    /// Has the servers watched, and does the work that follows from the choice of a primary.
     pub(crate) fn cluster_turn(&mut self) {
         if !self.settings.cluster.several {
             return;
@@ -400,25 +400,25 @@ impl Engine {
         self.taking_up().turn_ends();
     }
 
-    /// The servers, where this worker watches them.
+    /// Borrows the servers, where this worker watches them.
     pub(crate) fn watching(&mut self) -> Watching<'_> {
         let Self { now, settings, pool, cluster, views, io, .. } = self;
         Watching { now: *now, settings, pool, cluster, views, io }
     }
 
-    /// This worker's backends, and the choice that all workers follow.
+    /// Borrows this worker's backends, and the choice that all workers follow.
     pub(crate) fn taking_up(&mut self) -> TakingUp<'_> {
         let Self { now, settings, pool, scheduling, servers, following, .. } = self;
         TakingUp { now: *now, settings, pool, scheduling, servers, following }
     }
 
-    /// Clients with statements on servers, and what is known of the primary.
+    /// Borrows the clients with statements on servers, and the knowledge of the primary.
     pub(crate) fn elsewhere(&mut self) -> Elsewhere<'_> {
         let Self { now, settings, pool, sessions, clients, servers, following, .. } = self;
         Elsewhere { now: *now, settings, pool, sessions: &sessions.states, clients, servers, following }
     }
 
-    /// The service account goes to another server, and backends behind it once it has found out what that is.
+    /// Moves the service account to another server. Backends follow once it has found out which server that is.
     pub(crate) fn move_to(&mut self, place: usize) {
         let for_all = self.cluster.is_watching();
         self.taking_up().move_to(place, for_all);
@@ -441,7 +441,7 @@ impl Engine {
         }
     }
 
-    /// The server has closed a backend, or the connection broke.
+    /// Notes that the server has closed a backend, or that the connection broke.
     pub(crate) fn backend_gone(&mut self, key: BackendKey, reason: &str) {
         let backend = &self.servers[key];
         let in_login = !backend.is_ready() && !backend.is_changing();
@@ -466,8 +466,8 @@ impl Engine {
         }
     }
 
-    /// The service account's connection is gone: it comes back with the pauses of the server's state. Logins go on with
-    /// the accounts as they were last.
+    /// Notes the loss of the service account's connection. It comes back with the pauses of the server's reachability. Logins go on with the
+    /// accounts as they were last.
     pub(crate) fn control_lost(&mut self, server: ServerKey, reason: &str) {
         self.service_accounts().leave(server);
         self.servers[server].pending_facts = None;
@@ -475,14 +475,14 @@ impl Engine {
         self.judge_again();
     }
 
-    /// Gives a backend up: nobody can say any more which bytes are whose, or what state it is in.
+    /// Gives a backend up, since nobody can say any more which of its bytes belong to which answer, or what state it is in.
     pub(crate) fn close_backend(&mut self, key: BackendKey, reason: &str) {
         self.building().hang_up(key);
         self.lose_backend(key, reason);
     }
 
-    /// Gives a backend up with its server. What is in flight is not to be carried out there once another one is known as the primary: the
-    /// system would go on trying to deliver it, and do so when the line is back.
+    /// Gives a backend up with its server. Once another primary is known, requests in flight must not be carried out on the former one. The
+    /// system would go on trying to deliver them, and would do so when the line is back.
     pub(crate) fn give_up_backend(&mut self, key: BackendKey, reason: &str) {
         let may_be_chosen_again = self.settings.cluster.several
             && !self.why_no_backend().may_connect()
@@ -500,8 +500,8 @@ impl Engine {
         self.lose_backend(key, reason);
     }
 
-    /// The primary is known again, or nobody will choose one any more: ends the connections that were left open until then. One to the same
-    /// server is closed: the end arrives behind what was in flight, and frees the locks of the session.
+    /// Ends the connections that were left open until the primary is known again, or nobody will choose one any more. A connection to the same
+    /// server is closed: the end arrives behind the requests in flight, and frees the session's locks.
     pub(crate) fn end_left_open(&mut self, primary: Option<usize>) {
         for (connection, place) in self.following.take_left_open() {
             match primary.is_some_and(|primary| place.is(primary)) {
@@ -511,7 +511,7 @@ impl Engine {
         }
     }
 
-    /// The server refused a login of ours for a user whose password was right a moment ago, or has no room.
+    /// Notes that the server refused a login of ours. The user's password was right a moment ago, or is a client's claim, or there is no room.
     pub(crate) fn backend_refused(&mut self, key: BackendKey, refusal: Refusal) {
         debug_assert!(
             !matches!(self.servers[key].phase(), Phase::Ready),
@@ -558,7 +558,7 @@ impl Engine {
         RefusedLogins { now: *now, pool, logins, clients, servers }
     }
 
-    /// What keeps statements from backends.
+    /// Borrows the parts that say why statements find no backend.
     pub(crate) fn why_no_backend(&self) -> WhyNoBackend<'_> {
         let Self { now, settings, pool, servers, following, .. } = self;
         WhyNoBackend { now: *now, settings, pool, servers, following, guests: self.guests.as_ref() }
@@ -575,13 +575,13 @@ impl Engine {
         }
     }
 
-    /// A client's statement has waited too long for a backend.
+    /// Gives up a client's statement that has waited too long for a backend.
     pub(super) fn give_up_waiting(&mut self, key: ClientKey) {
         let lack = self.why_no_backend().lack(self.servers.serving(&self.clients[key]));
         self.give_up_for(key, lack);
     }
 
-    /// It has done so for this reason.
+    /// Gives up a client's statement for this lack.
     pub(super) fn give_up_for(&mut self, key: ClientKey, Lack { error, limit }: Lack) {
         if let Some((option, limit)) = limit {
             self.views.limit_reached(self.now, option, limit);
@@ -589,7 +589,7 @@ impl Engine {
         self.cancel_queued(key, &error);
     }
 
-    /// When the next statement will have waited too long for a backend.
+    /// Returns the time at which the next statement will have waited too long for a backend.
     pub(crate) fn next_giving_up(&self) -> Option<Instant> {
         let why = self.why_no_backend();
         self.scheduling.next_giving_up(&self.settings, |since| why.waits_until(since))

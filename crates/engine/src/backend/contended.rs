@@ -1,14 +1,14 @@
-//! Statements whose like wait for locks at present.
+//! Statements of kinds that wait for locks at present.
 //!
 //! A pool inside the server learns from the lock manager that a thread waits. From outside, a wait is known once the server has
-//! been asked ([`crate::learned::lock_waits`]). But a finding about some statements of a kind is likely to hold for the next one:
-//! so a kind of which half and more wait is *contended*. A statement that wants such a lock has nothing to compute until it is
-//! its turn, whatever the others in the queues want. So statements of contended kinds have a lane of their own. They start
-//! without permits, since they will wait, and a bounded number at a time, since more of them would only occupy backends. All
-//! permits are for the others.
+//! been asked ([`crate::learned::lock_waits`]). A finding about some statements of a kind is likely to hold for the next one. So a kind
+//! is *contended* where half of its running statements or more wait. A statement that wants such a lock has nothing to compute until
+//! its turn comes, whatever the others in the queues want. So statements of contended kinds have a lane of their own. They start
+//! without permits, since they will wait. Only a bounded number starts at a time, since more would only occupy backends. All permits
+//! are for the others.
 //!
-//! A client that holds locks already does not wait in that lane: it has a backend, and its statement starts without a permit at
-//! once. A client whose last transaction was of that sort waits in that lane with its next BEGIN, before it occupies a backend.
+//! A client that holds locks already does not wait in that lane. It has a backend, and its statement starts there at once without a
+//! permit. A client that last had a transaction of that sort waits in that lane with its next BEGIN, before it occupies a backend.
 
 use std::collections::BTreeMap;
 
@@ -30,13 +30,13 @@ use crate::session::Sessions;
 use crate::settings::ThreadHandling;
 use crate::shares::Parties;
 
-/// For each permit so many statements of contended kinds may be in work. With locks that are different ones, as rows of one
-/// table are, so many are needed that each has a taker: with 16 rows four times as many keep 98 of 100 busy.
+/// Number of statements of contended kinds in work for each permit. Where the locks differ, as rows of one table do, so many are needed
+/// that each lock has a taker: with 16 rows four times as many statements keep 98 of 100 busy.
 const FOR_EACH_PERMIT: u32 = 4;
 
 impl InFlight {
-    /// Its fingerprint, if it has one, and its schema: its client's, since the backend's own is another one until what went ahead of the
-    /// statement, in the same text, is answered.
+    /// Returns the statement's fingerprint, if it has one, and the schema of its client. The backend's own schema is another one until the
+    /// preludes, in the same text, have been answered.
     pub(crate) fn kind<'a>(
         &self,
         clients: &Table<ClientKey, Client>,
@@ -47,18 +47,18 @@ impl InFlight {
     }
 }
 
-/// What comes next of the statements of contended kinds.
+/// The next step for the statements of contended kinds.
 pub(super) enum NextContended {
-    /// None may start now.
+    /// No statement may start now.
     None,
-    /// The first one waits for nothing but a permit.
+    /// The first statement waits for nothing but a permit.
     WantsPermit,
-    /// This one may start as soon as it has a backend.
+    /// This client's statement may start as soon as it has a backend.
     Starts(ClientKey, Grant),
 }
 
 impl Server {
-    /// Finds anew which kinds are contended, behind news of lock waits. Returns whether some are not any more.
+    /// Finds anew which kinds are contended, behind news of lock waits. True where some are not any more.
     fn note_contention(
         &mut self,
         now: Instant,
@@ -79,8 +79,8 @@ impl Server {
         self.contention.note(now, found)
     }
 
-    /// A statement whose turn has come in the contended lane starts on this backend. One with a permit is of a kind that stands, and may be
-    /// slow rather than wait.
+    /// Starts a statement of the contended lane on this backend. A statement with a permit is of a kind that stands; it may be slow rather than
+    /// wait.
     pub(super) fn begin_contended(&mut self, key: BackendKey, grant: Grant) {
         debug_assert!(!self.backends[key].locks.contends, "what is in work does not wait here");
         if grant == Grant::Contended {
@@ -102,7 +102,7 @@ impl Servers {
         self[self.serving(client)].contention.has(request.fingerprint(), client.schema(sessions), now)
     }
 
-    /// Says whether a client's request was of a kind that waits for locks in its schema, a while ago.
+    /// Says whether a client's request is of a kind that waited for locks in its schema a while ago.
     pub(super) fn had_contended_kind(
         &self,
         now: Instant,
@@ -114,13 +114,13 @@ impl Servers {
         contention.was_there(request.statement.fingerprint, client.schema(sessions), now)
     }
 
-    /// Says whether a client must not wait in the contended lane: one that holds locks, or is in work already, may be the one
-    /// that those in work wait for.
+    /// Says whether a client must not wait in the contended lane. A client that holds locks, or is in work already, may be the one that
+    /// those in work wait for.
     pub(crate) fn passes_contended_lane(&self, client: &Client, request: &Request) -> bool {
         client.backend.is_some_and(|backend| request.turn.holds_locks || self[backend].locks.contends)
     }
 
-    /// Nothing is left in flight on a backend: what was in work there is over, unless it is in the middle of a transaction.
+    /// Counts a backend out of those in work, once nothing is in flight there, unless its client is in the middle of a transaction.
     pub(super) fn contender_rests(&mut self, key: BackendKey, clients: &Table<ClientKey, Client>) {
         let open = self[key].holder.is_some_and(|client| clients[client].in_transaction());
         if !open && std::mem::take(&mut self[key].locks.contends) {
@@ -130,7 +130,7 @@ impl Servers {
 }
 
 impl Scheduling {
-    /// A server has said who waits for locks.
+    /// Takes in a server's answer about who waits for locks.
     pub(crate) fn take_lock_waits(
         &mut self,
         parties: &Parties<'_>,
@@ -145,8 +145,8 @@ impl Scheduling {
         }
     }
 
-    /// A statement is about to be queued: notes what it says about its client's transactions to come. Returns whether it is of a contended
-    /// kind, or the first of a transaction that will have one.
+    /// Notes what a statement that is about to be queued says about its client's transactions to come. True where the statement is of a
+    /// contended kind, or the first of a transaction that will have one.
     pub(crate) fn note_contender(
         &self,
         parties: &Parties<'_>,
@@ -162,7 +162,7 @@ impl Scheduling {
         self.is_contended(parties, servers, client, request)
     }
 
-    /// A statement of a contended kind, or the first of a transaction that will have one.
+    /// Says whether a statement is of a contended kind, or the first of a transaction that will have one.
     fn is_contended(
         &self,
         parties: &Parties<'_>,
@@ -178,7 +178,7 @@ impl Scheduling {
             }
     }
 
-    /// Moves a statement whose turn has come to the contended lane, if it has turned out to belong there.
+    /// Moves a statement to the contended lane, if that turns out as its turn comes. True where it moves.
     pub(super) fn enter_contended_lane(
         &mut self,
         parties: &Parties<'_>,
@@ -202,8 +202,8 @@ impl Scheduling {
         enters
     }
 
-    /// The next statement of a contended kind, of which as many start as may be in work. Statements whose kind is contended no more, and
-    /// does not stand, go back to the others.
+    /// Returns the next statement of a contended kind, as long as more may be in work. Sends statements back to the other lanes where their
+    /// kind is not contended any more and does not stand.
     pub(super) fn next_contended(
         &mut self,
         parties: &Parties<'_>,
@@ -238,7 +238,7 @@ impl Scheduling {
         NextContended::None
     }
 
-    /// One of them has found no backend: puts its grant back, and returns whose statements wait for one.
+    /// Puts the grant of a statement back that has found no backend, and returns the clients in the lane that wait for one.
     pub(super) fn contended_lack_backend(
         &mut self,
         parties: &Parties<'_>,
@@ -251,7 +251,7 @@ impl Scheduling {
         self.scheduler.contended_in_need(room)
     }
 
-    /// Those have started that could: tells the scheduler how many more might.
+    /// Tells the scheduler how many more may start, after all that could have started.
     pub(super) fn note_contended_room(
         &mut self,
         parties: &Parties<'_>,
@@ -265,8 +265,8 @@ impl Scheduling {
         self.scheduler.note_contended_room(room as usize);
     }
 
-    /// Kinds have turned out to wait no more, or not to stand: their statements go on with the others, wherever in the lane they are.
-    /// Those of a kind that still waits may be before them.
+    /// Moves statements to the other lanes where their kinds have turned out to wait no more, or not to stand. Looks at the whole lane,
+    /// since statements of a kind that still waits may be before them.
     pub(super) fn leave_contended_lanes(
         &mut self,
         parties: &Parties<'_>,
@@ -297,8 +297,8 @@ impl Scheduling {
         self.only_last_backends_are_left(parties.settings, parties.pool, servers)
     }
 
-    /// How many more of them may be in work on this worker. Those count that waited or stood before their kind was known for it: they
-    /// have backends as well.
+    /// Returns how many more contended statements may be in work on this worker. Counts statements too that waited or stood before their kind
+    /// was known for it: they have backends as well.
     fn contended_room(
         &self,
         parties: &Parties<'_>,
@@ -322,7 +322,7 @@ impl Scheduling {
 }
 
 impl Backend {
-    /// Lent for a stall that nobody has explained. A long statement beyond the permits has had none.
+    /// Says whether the permit is lent for a stall that nobody has explained. A long statement beyond the permits has had no permit.
     pub(crate) fn lends_for_unknown_reasons(&self) -> bool {
         self.permit() == super::Permit::Lent
             && self.runs_long != Some(Allowed::Beyond)

@@ -1,4 +1,4 @@
-//! Which kinds of statements are contended on a server.
+//! The kinds of statements that are contended on a server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use seam::Instant;
 use crate::frozen::{Distance, distances, instants};
 use crate::learned::history;
 
-/// How long a kind is taken for contended after it was seen to be. A few times as long as until the server is asked again.
+/// A kind is taken for contended this long after it was seen to be. That is a few times as long as until the server is asked again.
 const REMEMBERED: Duration = Duration::from_secs(2);
 
-/// With fewer waiting, nothing can be said of their kind.
+/// Fewest waiting statements that say anything of their kind.
 const FEWEST: u32 = 2;
 
-/// A fingerprint and the default schema: the same text means other tables in another schema, which nobody may have locked.
+/// A fingerprint and the default schema. The same text means other tables in another schema, which nobody may have locked.
 pub(crate) type KindInSchema = (u64, Option<Box<[u8]>>);
 
-/// Kinds that wait for locks, and who is in work of them.
+/// The kinds that wait for locks, and the number of backends in work for them.
 #[derive(Debug, Default)]
 pub(crate) struct Contention {
-    /// And until when.
+    /// The contended kinds, each with the time until which it is taken for that.
     pub(super) kinds: BTreeMap<KindInSchema, Instant>,
-    /// The kinds that were contended, and until when that is remembered.
+    /// The kinds that were contended, each with the time until which that is remembered.
     pub(super) former: BTreeMap<KindInSchema, Instant>,
-    /// Backends with [`crate::backend::Locks::contends`].
+    /// Number of backends with [`crate::backend::Locks::contends`].
     pub(crate) in_work: u32,
 }
 
-/// What [`Contention`] knows of kinds, as plain data.
+/// The kinds of [`Contention`] as plain data.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FrozenContention {
     kinds: Vec<(KindInSchema, Distance)>,
@@ -38,7 +38,7 @@ pub(crate) struct FrozenContention {
 plain!(struct FrozenContention { kinds, former });
 
 impl Contention {
-    /// Takes out what is known of kinds. Who is in work of them is a backend's affair, and stays counted.
+    /// Takes the kinds out. The number in work stays, since each backend in work counts itself.
     pub(crate) fn freeze(&mut self, now: Instant) -> FrozenContention {
         let Self { kinds, former, in_work: _ } = self;
         let freeze = |kinds| distances(std::mem::take(kinds), now);
@@ -67,18 +67,18 @@ impl Contention {
         holds(&self.kinds, fingerprint, schema, now)
     }
 
-    /// Says whether a kind was contended a while ago. When a lock is given back there is a backlog, whose statements had better
-    /// not wait for each other on a backend: their clients have waited long enough.
+    /// Says whether a kind was contended a while ago. A lock that is given back leaves a backlog. The statements there had better not wait for
+    /// each other on a backend: their clients have waited long enough.
     pub(super) fn was_there(&self, fingerprint: u64, schema: Option<&[u8]>, now: Instant) -> bool {
         holds(&self.former, fingerprint, schema, now)
     }
 
-    /// A backend that was in work is no more.
+    /// Counts a backend out that was in work.
     pub(crate) fn rests(&mut self) {
         self.in_work = self.in_work.saturating_sub(1);
     }
 
-    /// Takes in how many statements of each kind run here, and how many of them wait. True where kinds are not contended any more.
+    /// Takes in how many statements of each kind run here, and how many of them wait. True where a kind is not contended any more.
     pub(crate) fn note(&mut self, now: Instant, found: BTreeMap<KindInSchema, (u32, u32)>) -> bool {
         let before = self.kinds.len();
         self.kinds.retain(|_, until| *until > now);

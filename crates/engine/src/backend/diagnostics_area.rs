@@ -1,17 +1,17 @@
-//! The traces of the last client on a backend, and who may look at them.
+//! The traces of the last client on a backend, and the client that may look at them.
 //!
-//! The server's list of warnings and errors, ROW_COUNT() and FOUND_ROWS() stay on a connection until a statement replaces
-//! them. What asks for them in the text is answered from what is kept for each client (see [`crate::session::aftermath`]). The rest
-//! asks the backend itself: a later statement of a text, a routine, a prepared statement. There it must not find another
-//! client's.
+//! The server's list of warnings and errors, ROW_COUNT() and FOUND_ROWS() stay on a connection until a statement replaces them. A text
+//! that asks for them itself is answered from the copy that is kept for each client ([`crate::session::aftermath`]). Other questions
+//! reach the backend: from a later statement of a text, a routine, or a prepared statement. They must not find another client's traces
+//! there.
 
 use sql::{Classification, Effects, Kind, Reads};
 
 use super::{Backend, Summary};
 use crate::request::{Request, RequestKind};
 
-/// Clears the list of warnings and leaves nothing of its own but an OK: on both servers a statement with a table does (MariaDB's
-/// and MySQL's `mysql_execute_command`), DO or SET without one may not.
+/// Clears the list of warnings and leaves nothing of its own but an OK. On both servers a statement with a table does so (MariaDB's
+/// and MySQL's `mysql_execute_command`). DO or SET without one may not.
 pub(super) const CLEAR: &[u8] = b"DO (SELECT 1 FROM information_schema.ENGINES LIMIT 0)";
 
 /// The owners of the traces on a backend, by the id that the client sees.
@@ -19,13 +19,13 @@ pub(super) const CLEAR: &[u8] = b"DO (SELECT 1 FROM information_schema.ENGINES L
 pub(crate) struct DiagnosticsArea {
     /// The client that had the last statement; 0 before the first one.
     last: u32,
-    /// The client whose warnings or errors may be there; 0 where there are none.
+    /// The client that the warnings or errors there may belong to; 0 where there are none.
     diagnostics: u32,
 }
 
 plain!(struct DiagnosticsArea { last, diagnostics });
 
-/// Nobody that a statement could belong to: clients have ids from 1073741824 on.
+/// Id of a client that has gone. No client has it: ids begin with 1073741824.
 const GONE: u32 = 1;
 
 /// The questions that a request may ask the server.
@@ -39,7 +39,7 @@ enum Asks {
 }
 
 impl DiagnosticsArea {
-    /// Says whether a client would find something of another one.
+    /// Says whether a client would find traces of another one.
     fn are_of_others(self, client: u32, asks: Asks) -> bool {
         match asks {
             Asks::Nothing => false,
@@ -50,17 +50,17 @@ impl DiagnosticsArea {
 }
 
 impl Backend {
-    /// A statement of the client with this id is sent.
+    /// Notes that a statement of the client with this id is sent.
     pub(super) fn note_last(&mut self, client: u32) {
         self.session.diagnostics_area.last = client;
     }
 
-    /// Nothing is left of others: the client with this id has seen to that.
+    /// Notes that no traces of others are left: the client with this id has seen to that.
     pub(super) fn diagnostics_area_is_cleared(&mut self, client: u32) {
         self.session.diagnostics_area = DiagnosticsArea { last: client, diagnostics: 0 };
     }
 
-    /// Notes that a statement has ended: of the client with this id, where it is still there.
+    /// Notes that a statement has ended: one of the client with this id, if it is still there.
     pub(super) fn note_diagnostics_area(&mut self, client: Option<u32>, summary: &Summary) {
         if summary.error.is_some() || summary.warnings > 0 {
             self.session.diagnostics_area.diagnostics = client.unwrap_or(GONE);
@@ -77,7 +77,7 @@ impl Backend {
         self.session.diagnostics_area.are_of_others(client, asks(request))
     }
 
-    /// A client's statement has ended without a warning: one that is sure to have used a table has replaced the list.
+    /// Notes that a client's statement has ended without a warning. A statement that is sure to have used a table has replaced the list.
     pub(super) fn note_replaced_list(&mut self, statement: &Classification) {
         const USES_A_TABLE: [Kind; 6] =
             [Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete, Kind::Load, Kind::Ddl];

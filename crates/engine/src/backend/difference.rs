@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use crate::session::{SessionState, is_utf8};
 
-/// Returns the statements that have to run on a backend in one of the states `found`, or between two of them, before it is in state `wanted`.
+/// Returns the statements that bring a backend into the state `wanted`. The backend is in one of the states `found`, or between two of them.
 /// `with_schema` chooses the schema, even if it is the present one.
 ///
-/// A schema's name is known as the server has reported it, in UTF-8, and the server reads texts as character_set_client says.
-/// So a name beyond ASCII goes ahead of a character set that is another one.
+/// A schema's name is known as the server has reported it, in UTF-8. The server reads texts as character_set_client says. So a name
+/// beyond ASCII goes ahead of a character set that is not UTF-8.
 pub(super) fn statements(wanted: &SessionState, found: &[&SessionState], with_schema: bool) -> Vec<Vec<u8>> {
     let mut texts = Vec::new();
     let mut set = Vec::new();

@@ -1,4 +1,4 @@
-//! From the queue to the server: who runs next, on which backend, and what goes ahead of the statement.
+//! The way from the queue to the server: which statement runs next, on which backend, and with which preludes.
 
 use std::rc::Rc;
 
@@ -25,18 +25,18 @@ use crate::session::statements::DefinitionId;
 /// How far down the queue statements of other users are looked for when the first one finds no backend.
 const LOOK_BEHIND: usize = 32;
 
-/// What became of statements behind the first one, which finds no backend.
+/// The fate of statements behind the first one, which finds no backend.
 enum Behind {
     /// Some of them have been started, or moved: there is more to look at.
     Started,
     /// There is a backend for one of them, and no permit.
     WaitsForPermit,
-    /// There is no backend for any of those that were looked at.
+    /// There is no backend for any that was looked at.
     NoBackend,
 }
 
 impl Engine {
-    /// Dispatches, with as much of what waits for its share as there is room for.
+    /// Dispatches, together with as many of the statements that wait for their share as there is room for.
     pub(crate) fn dispatch_shares(&mut self) {
         let (scheduling, parties, clients, servers) = self.queues();
         scheduling.follow_crowding(&parties, clients, servers);
@@ -64,7 +64,7 @@ impl Engine {
         self.scheduling.shares.end_round();
     }
 
-    /// Starts all that may start. Once per turn, so that what arrived together is put in order first and leaves in as few
+    /// Starts all that may start. Runs once per turn, so that statements that arrived together are put in order first, and leave in as few
     /// writes as there are backends.
     fn dispatch(&mut self) {
         for server in self.servers.iter_mut() {
@@ -139,7 +139,7 @@ impl Engine {
         self.note_lack_of_backends(lacking);
     }
 
-    /// Starts statements of contended kinds, as many as may be in work, or as find a backend. Returns whether one waits for nothing but a
+    /// Starts statements of contended kinds, until no more may be in work or none finds a backend. True where one waits for nothing but a
     /// permit.
     pub(crate) fn start_contended(&mut self) -> bool {
         let mut backend_free = true;
@@ -165,13 +165,13 @@ impl Engine {
         wanting
     }
 
-    /// Reads that are to share backends.
+    /// Borrows the parts that decide which reads share backends.
     pub(super) fn shared_reads(&mut self) -> SharedReads<'_> {
         let (scheduling, parties, clients, servers) = self.queues();
         SharedReads { parties, scheduling, clients, servers }
     }
 
-    /// A short read follows others on a backend that is reading already, where it may.
+    /// Has a short read follow others on a backend that is reading already, where it may.
     pub(super) fn start_shared(&mut self, key: ClientKey) -> Sharing {
         let sharing = self.shared_reads().place_of(key);
         if let Sharing::With(backend) = sharing {
@@ -184,8 +184,8 @@ impl Engine {
         sharing
     }
 
-    /// The first statement waits for a permit, or for room among its own: reads behind it follow others of their account and state, which takes
-    /// neither.
+    /// Starts reads out of turn while the first statement waits for a permit, or for room among its own. They follow others of their account
+    /// and state, which takes neither.
     pub(super) fn start_followers(&mut self, first: ClientKey) {
         let mut followed = self.shared_reads().followed_beside(first);
         if followed.is_empty() {
@@ -200,7 +200,7 @@ impl Engine {
         }
     }
 
-    /// Without a permit nobody has looked for a backend for the first statement: a lack that there was may be over.
+    /// Says whether the first statement still lacks a backend. Without a permit nobody has looked for one, and a former lack may be over.
     fn still_lacks_backend(&self) -> bool {
         let first = self.scheduling.scheduler.peek(true);
         self.scheduling.lacking_since.is_some()
@@ -209,7 +209,7 @@ impl Engine {
             })
     }
 
-    /// Long statements that need no permit do not wait behind those that want one.
+    /// Starts long statements that need no permit, so that they do not wait behind others that want one.
     fn start_long_without_permits(&mut self, mut backend_free: bool) {
         loop {
             self.scheduling.want_long(&self.clients, backend_free);
@@ -229,7 +229,7 @@ impl Engine {
         }
     }
 
-    /// The statement, whose permit has been taken, leaves the queue.
+    /// Starts a statement that has its permit: it leaves the queue.
     pub(crate) fn start_alone(&mut self, key: ClientKey, backend: BackendKey, grant: Grant) {
         self.scheduling.scheduler.start(key, grant.has_permit());
         self.servers.note_served(backend, &self.clients[key]);
@@ -244,19 +244,19 @@ impl Engine {
         self.send_request(key, backend);
     }
 
-    /// Has a statement that would start wait for its share again where its user uses as many backends as it may.
+    /// Has a statement wait for its share again, instead of starting, where its user has as many backends as allowed.
     pub(super) fn leaves_room_for_others(&mut self, key: ClientKey) -> bool {
         let (scheduling, parties, clients, servers) = self.queues();
         scheduling.leaves_room_for_others(&parties, clients, servers, key)
     }
 
-    /// Moves a statement whose turn has come to the contended lane, if it has turned out to belong there.
+    /// Moves a statement to the contended lane, if that turns out as its turn comes. True where it moves.
     fn enter_contended_lane(&mut self, key: ClientKey) -> bool {
         let (scheduling, parties, clients, servers) = self.queues();
         scheduling.enter_contended_lane(&parties, clients, servers, key)
     }
 
-    /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there.
+    /// Moves a statement to the long lane, if that turns out as its turn comes. True where it moves.
     pub(crate) fn enter_long_lane(&mut self, key: ClientKey) -> bool {
         let (settings, workers) = (&self.settings, &self.pool.workers);
         self.scheduling.enter_long_lane(self.now, settings, workers, key, &mut self.clients)
@@ -269,8 +269,8 @@ impl Engine {
         true
     }
 
-    /// The first statement in need finds no backend (its user's are still being opened, or none may be): those of other users
-    /// behind it go on where backends are idle for them, first those of the account that one was opened for, and for the rest backends are opened.
+    /// Starts statements of other users behind the first one, which finds no backend: its user's are still being opened, or none may be. First
+    /// come clients of the account that an idle backend was opened for, then others with an idle backend. The rest has backends opened.
     fn start_behind(&mut self, first: ClientKey) -> Behind {
         let may_wait = self.servers.note_lack(self.now, &self.clients[first]) < LONGEST_WAIT;
         let (settings, scheduling) = (&self.settings, &self.scheduling);
@@ -310,7 +310,7 @@ impl Engine {
         behind
     }
 
-    /// What must not wait for a permit, since it may be what frees one: KILL, and the end of a transaction.
+    /// Starts statements that must not wait for a permit, since they may be the ones that free a permit: KILL, and the end of a transaction.
     fn start_urgent(&mut self) {
         for (client, since) in std::mem::take(&mut self.scheduling.urgent) {
             let waits = self.clients.find(client).is_some_and(|client| {
@@ -336,7 +336,7 @@ impl Engine {
         }
     }
 
-    /// Refuses what has waited too long, and what is too much. After dispatching.
+    /// Refuses statements that have waited too long, or are too many. Runs after dispatching.
     pub(crate) fn refuse_overload(&mut self) {
         self.give_up_held_up();
         for class in Class::ALL {
@@ -366,7 +366,7 @@ impl Engine {
         self.cancel_queued(client, &error);
     }
 
-    /// Gives up what has waited too long for its user to use fewer backends.
+    /// Gives up statements that have waited too long for their user to use fewer backends.
     fn give_up_held_up(&mut self) {
         while let Some(key) = self.scheduling.held_up_too_long(self.now, &self.settings) {
             let lack = self.why_no_backend().held_up(&self.clients[key], &self.logins);
@@ -374,7 +374,7 @@ impl Engine {
         }
     }
 
-    /// A client's statement starts.
+    /// Notes that a client's statement starts.
     fn note_start(&mut self, key: ClientKey, request: &mut Request) {
         self.scheduling.note_start(self.now, request);
         self.views.note_start(&mut self.clients[key], request);
@@ -385,7 +385,7 @@ impl Engine {
         self.scheduling.note_digest(self.now, request, mode);
     }
 
-    /// Sends a client's request to a backend; what is missing of its session state goes ahead of it.
+    /// Sends a client's request to a backend. The preludes for the missing parts of its session state go ahead.
     pub(crate) fn send_request(&mut self, key: ClientKey, backend_key: BackendKey) {
         let mut request = self
             .client_memory
@@ -450,7 +450,7 @@ impl Engine {
         self.client_memory.put_request_back(&mut self.clients[key], request);
     }
 
-    /// The next step on the way to a statement that is not prepared yet: the session state for it, or it itself.
+    /// Takes the next step towards a statement that is not prepared yet: sends the session state for it, or prepares it.
     fn prepare_first(
         &mut self,
         key: ClientKey,
@@ -498,7 +498,7 @@ impl Engine {
         }
     }
 
-    /// What is in doubt of the client's session state is asked for, and the request follows.
+    /// Asks for the values of the client's session state that are in doubt. The request follows.
     fn ask_unreported_first(&mut self, key: ClientKey, backend_key: BackendKey, request: Box<Request>) {
         debug_assert_eq!(self.clients[key].backend, Some(backend_key), "no other backend has its values");
         self.sending().begin_on(key, backend_key, false, None);
@@ -507,7 +507,7 @@ impl Engine {
         self.ask_unreported(backend_key, key);
     }
 
-    /// Sends what is missing of the session state by itself; the request follows when it stands.
+    /// Sends the missing part of the session state by itself. The request follows when that stands.
     pub(crate) fn apply_state_first(
         &mut self,
         key: ClientKey,
@@ -540,7 +540,7 @@ impl Engine {
         }
     }
 
-    /// Writes the request, in one text with what goes ahead of it: a failure of the latter then stops the former.
+    /// Writes the request, in one text with its preludes: a failure of a prelude then stops the request.
     fn put_request(
         &mut self,
         key: ClientKey,

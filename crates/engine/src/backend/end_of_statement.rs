@@ -1,4 +1,4 @@
-//! What the answer to a client's statement says of the client and its connection, and what was wrong in what the lexer said of the text.
+//! Conclusions from a statement's answer: about the client and its connection, and about mistakes of the lexer.
 
 use sql::{Effects, TransactionCommand};
 use wire::StatusFlags;
@@ -10,11 +10,11 @@ use crate::request::{Request, RequestKind};
 use crate::session::aftermath::OF_SQL_MODE;
 use crate::session::{SessionState, Sessions};
 
-/// Effects of statements of which one may have several results.
+/// Effects of statements that may have several results each.
 const ANSWERS_OFTEN: Effects = Effects::ROUTINE.union(Effects::TEXT_PREPARE).union(Effects::UNKNOWN);
 
 impl Client {
-    /// Whether the server closes the connection behind a statement that has succeeded.
+    /// Says whether the server closes the connection behind a statement that has succeeded.
     pub(super) fn ends_connection(&self, sessions: &Sessions, request: &Request) -> bool {
         let session = self.session.id.map(|session| sessions.state(session));
         let plain_end = matches!(
@@ -25,7 +25,7 @@ impl Client {
             || (plain_end && session.is_some_and(SessionState::ends_with_transactions))
     }
 
-    /// What the server says of the session in its answer: the flags that are about more than the answer itself.
+    /// Takes in the server's flags about the session. Flags about the answer itself are left out.
     pub(super) fn note_status(&mut self, request: &Request, summary: &Summary) {
         let Some(status) = summary.status else { return };
         let status =
@@ -35,7 +35,7 @@ impl Client {
         self.session.status = StatusFlags((status.0 & !own) | (self.session.status.0 & own));
     }
 
-    /// Takes in what its backend says of LAST_INSERT_ID() and FOUND_ROWS(). False where it does not say the former, which is lost then.
+    /// Takes in the backend's LAST_INSERT_ID() and FOUND_ROWS(). False where the former is missing; it is lost then.
     pub(super) fn take_insert_id(&mut self, summary: &Summary) -> bool {
         let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
         let aftermath = &mut self.session.aftermath;
@@ -50,7 +50,7 @@ impl Client {
 }
 
 impl Request {
-    /// A text of one statement, as far as the lexer could tell, has had the answers of several.
+    /// Says whether a text of one statement, as far as the lexer could tell, has had the answers of several.
     pub(super) fn was_taken_for_one(&self, summary: &Summary) -> bool {
         self.command == RequestKind::Query
             && !self.statement.several

@@ -1,4 +1,4 @@
-//! What is learned from a statement that has been executed.
+//! The lessons from a statement that has been executed.
 
 use std::time::Duration;
 
@@ -10,18 +10,17 @@ use crate::learned::history::Left;
 use crate::pool::Pool;
 use crate::scheduling::Scheduling;
 
-/// How an execution went.
+/// The course of an execution.
 #[derive(Clone, Copy)]
 pub(super) struct Ended {
     pub(super) took: Duration,
     pub(super) with_error: bool,
-    /// It ran in the long lane.
+    /// True where the statement ran in the long lane.
     pub(super) of_long_lane: bool,
 }
 
 impl Scheduling {
-    /// Counts an answered execution, which took so long, in the long lane or not, and says what the next statement of this kind may be
-    /// trusted with.
+    /// Counts an answered execution by its time and lane. Remembers with what the next statement of this kind may be trusted.
     pub(super) fn note_history(
         &mut self,
         now: Instant,

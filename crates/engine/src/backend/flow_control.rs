@@ -11,8 +11,8 @@ use crate::scheduler::Scheduler;
 use crate::servers::Servers;
 
 impl Servers {
-    /// A client's connection does not take its reply as fast as the server sends it: the server has to wait, and
-    /// somebody else may have the permit meanwhile.
+    /// Notes that a client's connection does not take its reply as fast as the server sends it. The server has to wait, and somebody else may
+    /// have the permit meanwhile.
     pub(crate) fn client_stalled(
         &mut self,
         now: Instant,
@@ -35,7 +35,7 @@ impl Servers {
         }
     }
 
-    /// A client has caught up.
+    /// Notes that a client has caught up.
     pub(crate) fn client_drained(
         &mut self,
         now: Instant,
@@ -51,14 +51,14 @@ impl Servers {
         }
     }
 
-    /// The backend whose answer a client gets at present.
+    /// Returns the backend that sends a client its answer at present.
     fn answering(&mut self, (key, client): (ClientKey, &Client)) -> Option<&mut Backend> {
         let backend = client.backend.filter(|&backend| self[backend].answers(key))?;
         Some(&mut self[backend])
     }
 
-    /// What a replica says while it reads the binary log: for the server, as it is. Its numbers are those of the events, which
-    /// are the same on both sides. Gives the number of bytes.
+    /// Forwards a replica's bytes to the server while the replica reads the binary log. Their packet numbers are those of the events, the same
+    /// on both sides. Returns the number of bytes.
     pub(crate) fn forward(&mut self, client: &Client, bytes: &[u8]) -> usize {
         if let Some(key) = client.backend {
             self.of_mut(key).put_to_backend(key, bytes);
@@ -66,8 +66,8 @@ impl Servers {
         bytes.len()
     }
 
-    /// Packets of a file for LOAD DATA LOCAL INFILE, up to the empty one that ends it. They are numbered as the server counts:
-    /// what went ahead of the statement has moved its numbers against the client's.
+    /// Forwards packets of a file for LOAD DATA LOCAL INFILE, up to the empty one that ends it. The numbers follow the server's count:
+    /// preludes have moved its numbers against the client's. Returns the number of bytes taken.
     pub(crate) fn upload(
         &mut self,
         client: &mut Client,
@@ -109,7 +109,7 @@ impl Servers {
 }
 
 impl Backend {
-    /// It is read from again, if it was not.
+    /// Reads from the backend again, where reading was paused.
     pub(crate) fn read_again(&mut self, outbox: &mut Outbox) {
         if std::mem::take(&mut self.paused)
             && let Some(connection) = self.connection
@@ -120,20 +120,20 @@ impl Backend {
 }
 
 impl Client {
-    /// The server takes a large statement or file slowly: its client has to wait.
+    /// Has a client wait, since the server takes its large statement or file slowly.
     pub(crate) fn server_stalled(&mut self, outbox: &mut Outbox) {
         self.backpressure.server_is_slow = true;
         self.update_reading(outbox);
     }
 
-    /// The server has caught up with this client, or the client has nothing to do with it any more.
+    /// Lets a client go on: the server has caught up with it, or has nothing to do with it any more.
     pub(crate) fn server_keeps_up(&mut self, outbox: &mut Outbox) {
         if std::mem::take(&mut self.backpressure.server_is_slow) {
             self.update_reading(outbox);
         }
     }
 
-    /// It is read from unless it is too far ahead, or the server behind.
+    /// Reads from the client unless it is too far ahead, or the server behind.
     pub(crate) fn update_reading(&mut self, outbox: &mut Outbox) {
         let Backpressure { too_far_ahead, server_is_slow, .. } = self.backpressure;
         let pause = too_far_ahead || server_is_slow;
@@ -148,9 +148,9 @@ impl Client {
         }
     }
 
-    /// The end of an answer behind which the server may still read bytes of the client's that were no commands for us: the
-    /// binary log (both servers close the connection behind it), or a file that was not at its end. For this reason the client and
-    /// its backend are to be closed.
+    /// Returns the reason for which a client and its backend are to be closed behind an answer, where there is one. The server may then still
+    /// read bytes of the client's that were no commands for us: in the binary log (both servers close the connection behind it), or in a file
+    /// that was not at its end.
     pub(crate) fn ends_behind_answer(
         &self,
         key: BackendKey,
@@ -176,7 +176,7 @@ impl Client {
 }
 
 impl Table<ClientKey, Client> {
-    /// The server has caught up with this client, which may have gone.
+    /// Lets a client go on, where it is still there: the server has caught up with it.
     pub(crate) fn server_keeps_up(&mut self, key: ClientKey, outbox: &mut Outbox) {
         if let Some(client) = self.get_mut(key) {
             client.server_keeps_up(outbox);

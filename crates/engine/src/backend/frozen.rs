@@ -1,4 +1,4 @@
-//! A backend as plain data ([`crate::frozen`]), and back: its connection to the server stays, with the session there.
+//! A backend as plain data ([`crate::frozen`]), and back. Its connection to the server stays, with the session there.
 //!
 //! Only a backend that nobody holds and on which nothing runs can be frozen. It is taken apart without `..`, as clients are.
 
@@ -28,9 +28,9 @@ use crate::workers::places::Origin;
 #[derive(Debug, PartialEq)]
 pub(crate) struct FrozenBackend {
     token: u64,
-    /// As the driver names it.
+    /// The connection, as the driver names it.
     connection: Option<ConnectionId>,
-    /// The place of its server in the list of addresses, which goes along.
+    /// The place of its server in the list of addresses. The list goes along.
     place: usize,
     opened: FrozenOpened,
     since: Distance,
@@ -85,19 +85,21 @@ plain!(struct FrozenSession {
     state, variables, wait_timeout, trackers, multi_statements, prepared, failed, diagnostics_area,
 });
 
-/// What backends have in common with others, and at which moment.
+/// Tables that backends share with others, and the moment of freezing or thawing.
 pub(super) struct Common<'a> {
     pub(super) now: Instant,
     pub(super) sessions: &'a mut SessionTables,
     pub(super) identities: &'a mut Identities,
-    /// How the server reads texts.
+    /// The way in which the server reads texts.
     pub(super) lex_mode: LexMode,
 }
 
 impl Backend {
+    /// Checks that the backend can be frozen.
+    ///
     /// # Errors
     ///
-    /// Where it is in use.
+    /// Where the backend is in use.
     pub(super) fn can_be_frozen(&self) -> Result<(), NotFrozen> {
         let is_of_now = matches!(self.place, Place::At(_));
         let is_used = self.shown.used.is_some()
@@ -110,7 +112,7 @@ impl Backend {
         }
     }
 
-    /// Makes plain data of an idle one, and gives back what it has held of what is common to all; its place goes along.
+    /// Makes plain data of an idle backend, and releases its hold on the common tables. Its place goes along.
     ///
     /// # Errors
     ///
@@ -169,7 +171,7 @@ impl Backend {
 }
 
 impl FrozenBackend {
-    /// The backend that it was. Its place in the tables is its caller's affair.
+    /// Makes the backend again. The caller puts it into the tables.
     ///
     /// # Errors
     ///

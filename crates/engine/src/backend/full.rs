@@ -10,15 +10,15 @@ pub(crate) const SERVER_FULL: u16 = 1040;
 /// ER_SERVER_SHUTDOWN.
 pub(crate) const SHUTDOWN: u16 = 1053;
 
-/// ER_SERVER_OFFLINE_MODE: of a member that its group has left out.
+/// ER_SERVER_OFFLINE_MODE: from a member that its group has left out.
 pub(crate) const OFFLINE: u16 = 3032;
 
-/// The server has refused a backend for want of room.
+/// A server's refusal of a backend for want of room.
 #[derive(Debug)]
 pub(crate) struct ServerFull {
-    /// When it may be asked again.
+    /// Time from which the server may be asked again.
     pub(crate) until: Instant,
-    /// How often it has refused a granted place in a row.
+    /// Number of granted places in a row that the server has refused.
     pub(crate) tries: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What is kept here of answers until they are whole, of all together (`held_answer_memory`).
+//! Answers that are kept here until they are whole, within a bound for all together (`held_answer_memory`).
 
 use super::relay::LARGEST_KEPT;
 use super::{InFlight, Summary};
@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::servers::Servers;
 use crate::settings::Settings;
 
-/// Of a worker: one statement with 65,535 parameters and 4,096 columns with usual names is said in some 2 MiB.
+/// Smallest share of a worker, in bytes. One statement with 65,535 parameters and 4,096 columns of usual names takes some 2 MiB.
 const SMALLEST_SHARE: usize = 4 << 20;
 
 impl InFlight {
@@ -18,30 +18,30 @@ impl InFlight {
 }
 
 impl Summary {
-    /// Nothing of the answer has gone on, or been thrown away.
+    /// Says whether all of the answer is still kept: nothing has gone on, or been thrown away.
     pub(crate) fn has_kept_all(&self) -> bool {
         self.kept.len() as u64 == self.relayed
     }
 }
 
 impl Server {
-    /// Bytes on this worker. Of the statements in flight on a backend the first alone is being answered.
+    /// Returns the bytes held on this worker. Of the statements in flight on a backend the first alone is being answered.
     pub(crate) fn held_answers(&self) -> usize {
         let answered = self.backends.iter().filter_map(|(_, backend)| backend.in_flight.front());
         answered.map(InFlight::held_bytes).sum()
     }
 }
 
-/// How much of an answer may be kept.
+/// The part of an answer that may be kept.
 pub(super) struct MayKeep {
     pub(super) bytes: usize,
-    /// It is less than was asked for, since all together are at the bound.
+    /// True where the part is less than was asked for, since all answers together are at the bound.
     pub(super) lacks_memory: bool,
 }
 
 impl Servers {
-    /// How much may be kept of the answer that a backend is giving, of which `more` bytes are there now: no more than `keep`. What is
-    /// small has its place, whatever others hold, so that most answers are not added up.
+    /// Returns how much of a backend's present answer may be kept: at most `keep`, with `more` bytes of it there now. A small answer has its
+    /// place whatever others hold, so that most answers are not added up.
     pub(super) fn may_keep(&self, key: BackendKey, keep: usize, more: usize, share: usize) -> MayKeep {
         let Some(statement) = self[key].in_flight.front() else {
             return MayKeep { bytes: 0, lacks_memory: false };
@@ -57,7 +57,7 @@ impl Servers {
 }
 
 impl Pool {
-    /// This worker's share of `held_answer_memory`.
+    /// Returns this worker's share of `held_answer_memory`, in bytes.
     pub(super) fn held_answer_memory(&self, settings: &Settings) -> usize {
         (settings.held_answer_memory / self.workers.count() as usize).max(SMALLEST_SHARE)
     }

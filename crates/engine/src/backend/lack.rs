@@ -1,4 +1,4 @@
-//! Statements that find no backend: how long they wait for one, and what their clients are told then.
+//! Statements that find no backend: the time that they wait for one, and the error that their clients get then.
 
 use seam::Instant;
 
@@ -17,7 +17,7 @@ use crate::servers::Servers;
 use crate::settings::Settings;
 
 impl Scheduling {
-    /// Remembers since when statements wait for a backend without a break; `None` where none does.
+    /// Remembers since when statements wait for a backend without a break. Returns that time; `None` where none waits.
     pub(super) fn note_lack(&mut self, now: Instant, pool: &Pool, lacking: bool) -> Option<Instant> {
         let places = &pool.workers.places;
         if !lacking || self.scheduler.in_need() == 0 {
@@ -32,7 +32,7 @@ impl Scheduling {
         Some(*self.lacking_since.get_or_insert(now))
     }
 
-    /// When the next statement will have waited too long for a backend: each until then, by the time since when it has waited.
+    /// Returns the time at which the next statement will have waited too long for a backend. `until` turns the start of a wait into its end.
     pub(super) fn next_giving_up(
         &self,
         settings: &Settings,
@@ -45,16 +45,16 @@ impl Scheduling {
     }
 }
 
-/// Why a statement has found no backend in time.
+/// The reason for which a statement has found no backend in time.
 #[derive(Debug)]
 pub(crate) struct Lack {
-    /// What its client is told.
+    /// Error that the client gets.
     pub(crate) error: MySqlError,
-    /// The limit that it has met, where it was one of ours.
+    /// The limit that was reached, where it was one of ours, with its value.
     pub(crate) limit: Option<(Limit, u64)>,
 }
 
-/// What keeps statements from backends.
+/// The parts that say why statements find no backend.
 pub(crate) struct WhyNoBackend<'a> {
     pub(crate) now: Instant,
     pub(crate) settings: &'a Settings,
@@ -65,17 +65,17 @@ pub(crate) struct WhyNoBackend<'a> {
 }
 
 impl WhyNoBackend<'_> {
-    /// Whether the service account may connect, and so anybody.
+    /// Says whether the service account may connect, and so any backend.
     pub(crate) fn may_connect(&self) -> bool {
         self.following.may_connect(self.settings.cluster.several, self.guests)
     }
 
-    /// Until when a statement waits that has found none since then.
+    /// Returns the time until which a statement waits that has found no backend since `since`.
     pub(super) fn waits_until(&self, since: Instant) -> Instant {
         self.following.waits_until(since, self.settings, &self.servers.primary().reachability)
     }
 
-    /// Why the server, or of several each, cannot be used; `within` names the option that bounds the wait for a primary.
+    /// Returns the error that says why the server, or each of several, cannot be used. `within` names the option that bounds the wait.
     pub(crate) fn unreachable(&self, server: ServerKey, within: &str) -> MySqlError {
         if !self.may_connect() {
             return MySqlError::no_primary(within, &self.pool.workers.chosen.why_for_clients());
@@ -84,7 +84,7 @@ impl WhyNoBackend<'_> {
         MySqlError::server_unreachable(&self.address_of(server), reason)
     }
 
-    /// Why a statement for this server has found none in time.
+    /// Returns the reason for which a statement for this server has found no backend in time.
     pub(crate) fn lack(&self, server: ServerKey) -> Lack {
         let of_server = |error| Lack { error, limit: None };
         // A server that has frozen takes connections and says nothing. Until the first of ours has taken too long it is up.
@@ -112,7 +112,7 @@ impl WhyNoBackend<'_> {
         }
     }
 
-    /// Why a client's statement has not been started in time: its user uses as many backends as it may.
+    /// Returns the reason for which a client's statement was held up: its user uses as many backends as it may.
     pub(super) fn held_up(&self, client: &Client, logins: &Logins) -> Lack {
         let identity = client.identity.expect("it has a user");
         let backends = logins.identities.usage(identity, &self.pool.workers.users).backends();
@@ -124,7 +124,7 @@ impl WhyNoBackend<'_> {
         }
     }
 
-    /// Why a backend is not ready, after too long a time.
+    /// Returns the reason for which a backend is not ready after too long a time.
     pub(super) fn why_not_ready(&self, backend: &Backend) -> &'static str {
         if self.following.waits_for_proof(backend.token) { NO_PROOF } else { NO_ANSWER }
     }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::client::commands::tests::{engine, open_backends};
 
-    /// As long as the server is up, of which the backends are opened for nobody in particular.
+    /// The server is up, and its backends are opened for nobody in particular.
     #[test]
     fn a_limit_of_ours_is_named_only_where_no_server_keeps_silent() {
         let mut engine = engine(1, Settings::default());

@@ -1,7 +1,7 @@
 //! The client's own values take the place of the calls in its text that ask for them.
 //!
-//! How long the text becomes is known when the statement arrives: what it asks for changes with statements of the same client
-//! alone, of which there is no other on its way. So it is refused then, or counts with its new length from then on.
+//! The length of the rewritten text is known when the statement arrives: the values change with statements of the same client alone, and
+//! that client has no other on its way. So the statement is refused then, or counts with its new length from then on.
 
 use sql::{SessionCall, SessionFunction};
 
@@ -15,18 +15,18 @@ use crate::session::aftermath::Diagnostics;
 use crate::session::literals::{Literals, Rewriting};
 use crate::settings::Settings;
 
-/// So many calls of one text become literals: with each some ten nanoseconds go by several times, in which a worker does nothing else. No
-/// insert of many rows has more that asks for CONNECTION_ID() in each.
+/// Most calls of one text that become literals. Each takes some ten nanoseconds several times, in which a worker does nothing else. No
+/// insert of many rows that asks for CONNECTION_ID() in each row has more.
 const MOST_CALLS: usize = 1 << 17;
 
 impl Server {
-    /// Says whether the server takes a command of so many bytes.
+    /// Checks that the server takes a command of so many bytes.
     pub(crate) fn check_length(&self, settings: &Settings, length: usize) -> Result<(), MySqlError> {
         let limit = self.max_allowed_packet(settings);
         if length < limit { Ok(()) } else { Err(MySqlError::literals_too_long(limit)) }
     }
 
-    /// The largest command: by the option, or by the server's variable of that name.
+    /// Returns the bound on a command's bytes: the option, or the server's variable of that name where that is less.
     pub(crate) fn max_allowed_packet(&self, settings: &Settings) -> usize {
         let servers = self.facts.as_ref().map_or(usize::MAX, |facts| facts.max_allowed_packet);
         settings.max_allowed_packet.min(servers)
@@ -34,7 +34,7 @@ impl Server {
 }
 
 impl Client {
-    /// Counts what a request grows by. An error where it would be longer than any statement may be.
+    /// Counts the bytes by which a request grows. An error where it would be longer than any statement may be.
     pub(crate) fn count_literals(
         &self,
         servers: &Servers,

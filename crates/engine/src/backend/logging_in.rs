@@ -1,4 +1,4 @@
-//! A backend logs in: what its server says until statements may run on it, and what is known of the server by that.
+//! A backend logs in: the server's messages until statements may run on it, and the knowledge of the server that follows.
 
 use seam::Instant;
 
@@ -22,23 +22,23 @@ use crate::settings::Settings;
 /// ER_ACCESS_DENIED_ERROR: a client must not get another account's rights.
 const ANOTHER_ACCOUNT: u16 = 1045;
 
-/// What follows from what a server has said to a backend that logs in.
+/// The next step of a backend's login, by the server's latest message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Nothing for now.
+    /// Nothing to do for now.
     GoesOn,
-    /// The login is over. The server is asked this next, and so many results come before the one that counts.
+    /// The login is over. The server is asked this next. So many results come before the one that counts.
     Asks(String, u8),
-    /// It is another server than the one that is known, of this version.
+    /// The server is not the known one but another, of this version.
     AnotherServer(String),
-    /// The server refuses the login, or does not get the password that it would have to.
+    /// The server refuses the login, or would have to get the password and does not.
     Refused(Refusal),
-    /// Nobody knows what the server has said: how it broke the protocol.
+    /// The server broke the protocol, as the text says.
     Broken(String),
 }
 
 impl Server {
-    /// A backend's password has been encrypted for the server.
+    /// Takes a backend's password that has been encrypted for the server.
     pub(crate) fn backend_finding(&mut self, key: BackendKey, finding: Finding) {
         let Finding::Encrypted(bytes) = finding else { return };
         let backend = &mut self.backends[key];
@@ -48,8 +48,8 @@ impl Server {
         }
     }
 
-    /// What turns the trackers on, and asks who the server takes us for, since it sees our address instead of the client's, and whether the
-    /// account has a role. And how many results come before that.
+    /// Returns the text behind a login, and the number of results before the one that counts. The text turns the trackers on. Then it asks for
+    /// the account that the server takes us for, since the server sees our address and not the client's, and for a role of that account.
     fn setup(&self, settings: &Settings) -> (String, u8) {
         let facts = self.facts.as_ref();
         let has_trackers = facts.is_some_and(Facts::has_trackers);
@@ -66,7 +66,7 @@ impl Server {
     }
 }
 
-/// Backends that log in, and what their servers say of themselves by that.
+/// Backends that log in, and the parts that take in the servers' messages.
 pub(super) struct LoggingIn<'a> {
     pub(super) now: Instant,
     pub(super) settings: &'a Settings,
@@ -78,7 +78,7 @@ pub(super) struct LoggingIn<'a> {
 }
 
 impl LoggingIn<'_> {
-    /// Bytes of the server for a backend that is logging in.
+    /// Takes the server's bytes for a backend that is logging in.
     pub(super) fn read(&mut self, key: BackendKey, bytes: &[u8]) -> Step {
         let backend = &mut self.servers[key];
         let Some((login, out)) = backend.login() else { return Step::GoesOn };
@@ -127,7 +127,7 @@ impl LoggingIn<'_> {
         }
     }
 
-    /// The server has let a backend in.
+    /// Notes that the server has let a backend in.
     fn is_in(&mut self, key: BackendKey, established: Established) -> Step {
         let server = self.servers.of_mut(key);
         let backend = &mut server.backends[key];
@@ -143,11 +143,11 @@ impl LoggingIn<'_> {
         Step::Asks(text, skipped)
     }
 
-    /// The answer to what was asked behind the login.
+    /// Takes the answer to the questions behind the login.
     ///
     /// # Errors
     ///
-    /// Where the backend would have other rights than its account, from the server or of our own.
+    /// Where the server refuses the questions, or the backend would have other rights than its account.
     pub(super) fn take_setup(&mut self, key: BackendKey, summary: &Summary) -> Result<(), Refusal> {
         if let Some(error) = &summary.error {
             let message = String::from_utf8_lossy(&error.message).into_owned();
@@ -175,7 +175,7 @@ impl LoggingIn<'_> {
         Err(Refusal { code: ANOTHER_ACCOUNT, message })
     }
 
-    /// What a backend says of its role, where it was asked. True where there is one.
+    /// Notes a backend's answer about its role, where it was asked. True where it has one.
     fn note_role(&mut self, key: BackendKey, answer: Option<Option<Vec<u8>>>) -> bool {
         // MySQL's word for none; MariaDB says NULL.
         let is_role = |role: Vec<u8>| !role.is_empty() && role != b"NONE";
@@ -189,7 +189,7 @@ impl LoggingIn<'_> {
         has_role == Some(true)
     }
 
-    /// Statements may run on a backend from now on.
+    /// Notes that statements may run on a backend from now on.
     pub(super) fn ready(&mut self, key: BackendKey) {
         let server = self.servers.of_mut(key);
         let changed = server.backends[key].is_changing();
@@ -210,7 +210,7 @@ impl LoggingIn<'_> {
         server.backends[key].opened.affinity_until = until;
     }
 
-    /// Those that have taken longer than `backend_connect_timeout`.
+    /// Returns the backends that have taken longer than `backend_connect_timeout`.
     pub(super) fn too_slow(&self) -> Vec<BackendKey> {
         let limit = self.settings.backend_connect_timeout;
         let is_over = |backend: &Backend| !backend.is_ready() && self.now.since(backend.since) > limit;
@@ -224,7 +224,7 @@ impl LoggingIn<'_> {
         failed
     }
 
-    /// A server could not be reached, or hung up on a login.
+    /// Notes that a server could not be reached, or hung up on a login.
     pub(super) fn server_failed(&mut self, server: ServerKey, reason: String) {
         let server = &mut self.servers[server];
         self.views.measures.connect_failures += 1;
@@ -252,7 +252,7 @@ mod tests {
     use crate::workers::places::Origin;
     use wire::Capabilities;
 
-    /// One with a backend that has been let in.
+    /// Makes an engine with a backend that has been begun.
     fn with_backend(version: &str) -> (Engine, BackendKey) {
         let mut engine = engine(1, Settings::default());
         let facts = Facts::new(&Established::of_test(version, Capabilities(u64::MAX)));
@@ -262,7 +262,7 @@ mod tests {
         (engine, key)
     }
 
-    /// An answer with a row of these fields.
+    /// Makes an answer with a row of these fields.
     fn answer(fields: &[Option<&str>]) -> Summary {
         let (mut kept, mut sequence, mut row) = (Vec::new(), 0, Vec::new());
         let columns = [u8::try_from(fields.len()).unwrap()];

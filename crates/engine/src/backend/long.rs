@@ -1,5 +1,5 @@
-//! Which statements belong to the long lane: decided when they arrive, and again when their turn comes, since their like may
-//! have turned out long or short meanwhile. And which of them starts without a permit, out of turn.
+//! Decides which statements belong to the long lane: when they arrive, and again when their turn comes, since their kind may have
+//! turned out long or short meanwhile. Finds the long statement that starts without a permit, out of turn.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ use crate::settings::{Settings, ThreadHandling};
 use crate::shares::Parties;
 use crate::workers::Workers;
 
-/// What becomes of the first long statement, where it needs no permit.
+/// The fate of the first long statement, where it needs no permit.
 pub(super) enum NextLong {
-    /// It starts.
+    /// This client's statement starts.
     Starts(ClientKey),
-    /// It waits elsewhere now, and another one is the first.
+    /// The first one waits in another queue now, so that another one is the first.
     Moved,
-    /// None may start so.
+    /// No statement may start so.
     None,
 }
 
 impl Scheduling {
-    /// Says whether a statement belongs to the long lane: its like has been long lately, or is just now, and its client holds
+    /// Says whether a statement belongs to the long lane: its kind has been long lately, or is just now, and its client holds
     /// nothing that others may wait for. A client that holds locks has to go on.
     fn belongs_to_long_lane(&self, settings: &Settings, client: &Client, request: &Request) -> bool {
         let fingerprint = request.fingerprint();
@@ -48,7 +48,7 @@ impl Scheduling {
             && (self.digests.is_long(fingerprint, limit) || self.stalls.overdue_kinds.contains(&fingerprint))
     }
 
-    /// The same for one that comes to the lane then. However many others get on with each other there: one of a new kind may compute.
+    /// Says whether a statement comes to the long lane now. One of a new kind may compute, so the lane begins with few again.
     pub(crate) fn joins_long_lane(
         &self,
         now: Instant,
@@ -64,8 +64,8 @@ impl Scheduling {
         joins
     }
 
-    /// Moves a statement whose turn has come to the long lane, if it has turned out to belong there. A backlog of a kind
-    /// that nobody knew would take all permits otherwise.
+    /// Moves a statement to the long lane, if that turns out as its turn comes. A backlog of a kind that nobody knew would take all
+    /// permits otherwise. True where it moves.
     pub(crate) fn enter_long_lane(
         &mut self,
         now: Instant,
@@ -86,7 +86,7 @@ impl Scheduling {
         enters
     }
 
-    /// Statements that wait for long ones to end go on with the others, if they have turned out to be short.
+    /// Moves statements of the long lane that have turned out to be short to the others.
     pub(crate) fn leave_long_lane(
         &mut self,
         now: Instant,
@@ -114,8 +114,8 @@ impl Scheduling {
         self.digests.keeps_long_time(request.fingerprint())
     }
 
-    /// The first long statement, where it may start without a permit, and waits for nobody who wants one: where its like wait rather than
-    /// compute, as far as is known. The others keep to their place.
+    /// Finds the first long statement, where it may start without a permit: its kind waits rather than computes, as far as is known. So it
+    /// takes nothing from others that want a permit. A statement of another kind keeps to its place.
     pub(super) fn next_long_without_permit(
         &mut self,
         parties: &Parties<'_>,
@@ -142,7 +142,7 @@ impl Scheduling {
         self.belongs_to_long_lane(settings, client, request)
     }
 
-    /// A statement has ended on a backend: what it took says how well the long ones get on with each other and with the rest.
+    /// Learns from the time of a statement that has ended how well the long ones get on with each other and with the rest.
     pub(crate) fn note_long(
         &mut self,
         now: Instant,
@@ -175,7 +175,7 @@ impl Scheduling {
         workers.measure_long(&LongEnd { at: now, time, usual, others });
     }
 
-    /// A client's waiting statement goes to another lane.
+    /// Moves a client's waiting statement to another lane.
     pub(crate) fn change_lane(&mut self, now: Instant, key: ClientKey, client: &mut Client, lane: Lane) {
         let arrival = client.request.as_ref().expect("a queued client has a request").turn.arrival;
         self.note_parts(now, &arrival);

@@ -1,7 +1,7 @@
 //! A client's command in the form that its backend reads.
 //!
-//! Query attributes are agreed on at a login. Backends have the capability wherever the server has it; clients' commands are
-//! kept without it, but for attributes that there are.
+//! Query attributes are agreed on at a login. Backends have the capability wherever the server has it. Clients' commands are kept in the form
+//! without it, unless they have attributes.
 
 use sql::{Effects, Kind};
 use wire::{Capabilities, ClientMetadata, CommandKind, NO_QUERY_ATTRIBUTES, ReplyOptions, StatusFlags};
@@ -19,15 +19,15 @@ use crate::session::SessionTables;
 /// The command's byte, the statement's number, the flags and the iteration count of COM_STMT_EXECUTE.
 const BEFORE_VALUES: usize = 1 + 4 + 1 + 4;
 
-/// A backend's buffer is given back beyond this: one large statement must not stay in the resident size.
+/// Largest buffer that a backend keeps, in bytes: one large statement must not stay in the resident size.
 const BUFFER_KEPT: usize = 64 << 10;
 
-/// Larger texts are not joined with what goes ahead of them: the copy would cost more than a round trip, and the sum
-/// might exceed the server's max_allowed_packet.
+/// Largest text that is joined with its preludes, in bytes. A copy of a larger one would cost more than a round trip, and the sum might
+/// exceed the server's max_allowed_packet.
 pub(crate) const LARGEST_JOINED: usize = 1 << 20;
 
-/// A COM_QUERY whose text can stand behind others in one packet. An empty statement would be swallowed behind a
-/// semicolon, and LOAD DATA LOCAL counts packets in both directions.
+/// Says whether a request is a COM_QUERY with a text that can stand behind others in one packet. An empty statement would be swallowed
+/// behind a semicolon, and LOAD DATA LOCAL counts packets in both directions.
 pub(super) fn can_be_joined(request: &Request) -> bool {
     request.command == RequestKind::Query
         && !matches!(request.statement.kind, Kind::Empty | Kind::Load)
@@ -58,7 +58,7 @@ impl Server {
 }
 
 impl SessionTables {
-    /// How many parameters the statement has that a request executes.
+    /// Returns the number of parameters of the statement that a request executes.
     pub(super) fn parameters_of(&self, request: &Request) -> u16 {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
         about.map_or(0, |about| self.definitions.get(about.definition).parameters)
@@ -66,8 +66,8 @@ impl SessionTables {
 }
 
 impl Backend {
-    /// Appends a request to what is sent to the backend, in one text with what goes ahead of it; `parameters` as the prepared statement has
-    /// them. Gives the number of the answer's first packet.
+    /// Appends a request to the bytes for the backend, in one text with its preludes. `parameters` is the prepared statement's number of them.
+    /// Returns the number of the answer's first packet.
     pub(super) fn put_message(&mut self, parameters: u16, request: &Request, ahead: &[Vec<u8>]) -> u8 {
         let query = request.command == RequestKind::Query;
         if let Some(text) = request.text().filter(|_| !ahead.is_empty()) {
@@ -95,8 +95,8 @@ impl Backend {
         request.server_answer()
     }
 
-    /// A large request that is not needed here any more goes to the driver as it is, behind what is sent to the backend already. Gives the
-    /// number of the answer's first packet; `None` where it has to be put together first.
+    /// Hands a large request that is not needed here any more to the driver as it is, behind the bytes that are there already. Returns the
+    /// number of the answer's first packet; `None` where the request has to be put together first.
     pub(super) fn hand_on(
         &mut self,
         outbox: &mut Outbox,
@@ -128,7 +128,7 @@ impl Backend {
 }
 
 impl ClientMemory {
-    /// The server takes what is sent to it: what was on its way there of a client's statement is so no more.
+    /// Notes that the server takes the bytes of a client's statement: they are not on their way any more.
     pub(crate) fn has_arrived(&mut self, client: &mut Client) {
         if let Some(request) = client.request.as_mut()
             && std::mem::take(&mut request.bytes.on_its_way) > 0
@@ -140,8 +140,8 @@ impl ClientMemory {
 }
 
 impl Client {
-    /// The flags that stand in front of a result set of this request's beside those from before it, as far as they can be known
-    /// there: the rest the server tells at the end.
+    /// Returns the flags in front of a result set that this request adds to the client's former ones, as far as they can be known there. The
+    /// server tells the rest at the end.
     pub(super) fn foreseen(&self, request: &Request) -> StatusFlags {
         let statement = &request.statement;
         let autocommit = self.session.status.contains(StatusFlags::AUTOCOMMIT);
@@ -157,7 +157,7 @@ impl Client {
 }
 
 impl Request {
-    /// The fewest results that its text has where none of them is an error; 0 where that is not known.
+    /// Returns the fewest results that its text has where none of them is an error; 0 where that is not known.
     pub(super) fn results(&self) -> u32 {
         self.statement.statements + u32::from(self.statement.comment_at_end)
     }
@@ -168,7 +168,7 @@ impl Backend {
         self.login.capabilities.contains(Capabilities::QUERY_ATTRIBUTES)
     }
 
-    /// Puts the bytes in front of the text of a COM_QUERY.
+    /// Puts the bytes of the attributes in front of the text of a COM_QUERY.
     pub(super) fn put_attributes(&mut self, attributes: &QueryAttributes) {
         if self.takes_attributes() {
             self.out.extend_from_slice(in_front(attributes));
@@ -186,8 +186,8 @@ impl Backend {
         sequence
     }
 
-    /// An execution with query attributes for a server that has none (it has been replaced since its client's login) and would
-    /// take other bytes for the values: without values, which the servers refuse (`mysqld_stmt_execute`).
+    /// Puts an execution with query attributes for a server without them, which has replaced the server of its client's login. That server
+    /// would take other bytes for the values. So the execution has no values, which the servers refuse (`mysqld_stmt_execute`).
     fn put_malformed(&mut self, raw: &[u8]) -> u8 {
         let mut rest = raw;
         let mut number = [0; 4];
@@ -203,7 +203,7 @@ impl Backend {
         sequence
     }
 
-    /// An execution whose values are neither counted nor named, and the long data that goes ahead of it.
+    /// Puts an execution in the form where values are counted and named, and the long data that goes ahead of it.
     fn put_named(&mut self, raw: &[u8], parameters: usize) -> u8 {
         let mut rest = raw;
         let mut sequence = 0;
@@ -234,15 +234,15 @@ fn in_front(attributes: &QueryAttributes) -> &[u8] {
     }
 }
 
-/// Of several statements the first, as far as its text tells. It has been read elsewhere where it is long, and is looked through on
-/// the worker here.
+/// Says whether the first of several statements names a table, as far as its text tells. A long text has been read on another thread. This
+/// look is on the worker.
 fn first_says_from(text: &[u8]) -> bool {
-    /// A SELECT names its tables sooner.
+    /// Bytes that are looked at. A SELECT names its tables sooner.
     const MOST: usize = 16 << 10;
     text[..text.len().min(MOST)].split(|&byte| byte == b';').next().is_some_and(sql::says_from)
 }
 
-/// How answers on a backend are to be read for a client.
+/// Returns the way in which answers on a backend are read for a client.
 pub(crate) fn reply_options(
     backend: Capabilities,
     client: Capabilities,

@@ -84,131 +84,131 @@ pub(crate) use state::{Idle, Permit, Phase};
 
 /// One connection to the server.
 pub(crate) struct Backend {
-    /// Names the request for this connection towards the driver; never used twice.
+    /// Number by which the driver names the request for this connection. No number is ever used twice.
     pub(crate) token: u64,
     pub(crate) connection: Option<ConnectionId>,
     state: State,
-    /// Where its server is.
+    /// The server that the connection leads to.
     pub(crate) place: Place,
     pub(crate) opened: Opened,
-    /// Since when it is in this phase, or was last used.
+    /// Time at which the backend came into its phase, or was last used.
     pub(crate) since: Instant,
     pub(crate) account: BackendAccount,
     pub(crate) login: BackendLogin,
     pub(crate) session: BackendSession,
-    /// What has been sent and not yet answered, in order: each byte that comes belongs to the first.
+    /// Requests that have been sent and not yet answered, in order. Each byte that comes belongs to the first.
     pub(crate) in_flight: VecDeque<InFlight>,
     pub(crate) first: First,
-    /// Since when a client has gone whose statement was in flight.
+    /// Time at which a client with a statement in flight here went away.
     pub(crate) abandoned_since: Option<Instant>,
     pub(crate) shown: Shown,
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
     pub(crate) holder: Option<ClientKey>,
-    /// The right by which a long statement runs on it, to its end.
+    /// Right of the long statement that runs here, to its end.
     pub(crate) runs_long: Option<Allowed>,
     pub(crate) locks: Locks,
-    /// Only reads of this kind share it, see [`crate::learned::digests::Digests::may_be_stuck`].
+    /// Kind of the only reads that may share the backend, see [`crate::learned::digests::Digests::may_be_stuck`].
     pub(crate) only_kind: Option<u64>,
-    /// Not read from, because the client whose answer comes is slow to take it.
+    /// True while nothing is read from the backend, because the client that gets the answer is slow to take it.
     pub(crate) paused: bool,
     pub(crate) afterwards: Afterwards,
     /// Bytes for the server, collected over a turn so that all statements of the turn leave in one write.
     pub(crate) out: Vec<u8>,
 }
 
-/// What a backend was opened for.
+/// Facts of how a backend was opened.
 pub(crate) struct Opened {
-    /// How we came by its place.
+    /// The way in which we came by the backend's place.
     pub(crate) origin: Origin,
-    /// No client's statement has run on it yet.
+    /// True until the first statement of a client runs on the backend.
     pub(crate) fresh: bool,
-    /// Its number, where it has to be proved which process it leads to ([`crate::cluster::proof`]).
+    /// The backend's number, where a check still has to prove which process the connection leads to ([`crate::cluster::proof`]).
     unproved: Option<u64>,
-    /// Until then it serves others of its account before those in front of them.
+    /// Time until which the backend serves others of its account before the clients in front of them.
     affinity_until: Option<Instant>,
 }
 
 /// The account of a backend.
 pub(crate) struct BackendAccount {
-    /// Whose rights it has.
+    /// The identity that gives the backend its rights.
     pub(crate) identity: IdentityId,
-    /// Whether it still has them.
+    /// Knowledge of whether the backend still has these rights.
     pub(crate) rights: Rights,
-    /// How many changes of accounts had been seen when the first of those began on it whose statements are there.
+    /// Number of changes of accounts that had been seen when the first statement in flight here began.
     pub(crate) began_at: u64,
 }
 
-/// What a backend's login asked for, and was answered.
+/// The login of a backend: the request, and the server's answer.
 #[derive(Debug, PartialEq)]
 pub(crate) struct BackendLogin {
     /// The capabilities that its clients must share.
     pub(crate) class: Capabilities,
     pub(crate) thread_id: u32,
     pub(crate) capabilities: Capabilities,
-    /// What was agreed on, once it is over.
+    /// Agreement with the server; set once the login is over.
     established: Option<Established>,
-    /// Its session had no role at the end; false where the server was not asked.
+    /// True where the login gave the backend no role: the server said so, or is one that has no roles.
     has_no_role: bool,
-    /// The collation number.
+    /// Number of the login's collation.
     pub(crate) collation: u8,
-    /// What that stands for, and COM_RESET_CONNECTION brings back.
+    /// Character set of that collation, which COM_RESET_CONNECTION brings back.
     pub(crate) charset: Charset,
 }
 
-/// What stands on the server's side of a backend.
+/// The session on the server's side of a backend.
 pub(crate) struct BackendSession {
-    /// The session state.
+    /// Number of the session state.
     pub(crate) id: SessionId,
     /// The user variables, as far as they are carried.
     pub(crate) variables: Variables,
-    /// What its holder has set; none on one that nobody holds.
+    /// The `wait_timeout` that the backend's holder has set. None on a backend that nobody holds.
     pub(crate) wait_timeout: WaitTimeout,
-    /// Whether the session trackers are on; a reset turns them off.
+    /// True while the session trackers are on. A reset turns them off.
     pub(crate) trackers: bool,
-    /// Whether the server takes several statements in one text (COM_SET_OPTION).
+    /// True while the server takes several statements in one text (COM_SET_OPTION).
     pub(crate) multi_statements: bool,
-    /// What is prepared on it.
+    /// The statements that are prepared on the backend.
     pub(crate) prepared: prepared::Prepared,
-    /// What a statement that has failed may have done by stored code, as long as the server has not told.
+    /// Changes that the stored code of a failed statement may have made, as long as the server has not told of them.
     pub(crate) failed: Hidden,
-    /// Whose warnings may be there.
+    /// The diagnostics that the server may keep there, and the client that they belong to.
     pub(crate) diagnostics_area: diagnostics_area::DiagnosticsArea,
 }
 
-/// Of what is in flight on a backend, the first.
+/// The first of the requests in flight on a backend.
 pub(crate) struct First {
-    /// Since when the server can have been busy with it.
+    /// Earliest time at which the server can have begun with the request.
     pub(crate) since: Instant,
-    /// Nothing was in flight when it was sent: what it took is the way to the server and back, and its work there.
+    /// True where nothing was in flight when the request was sent. Its time is then the way to the server and back, and the work there.
     pub(crate) is_alone: bool,
 }
 
-/// Whom a backend serves, for all workers to know.
+/// The use of a backend, for all workers to know.
 #[derive(Default)]
 pub(crate) struct Shown {
     pub(crate) serves: Serves,
-    /// It counts among those that its user uses, from its first statement on until it is free again.
+    /// Set while the backend counts among those that its user uses: from its first statement until it is free again.
     pub(crate) used: Option<Used>,
 }
 
-/// What is known of locks that what runs on a backend wants.
+/// The locks that the statements on a backend are known to want.
 #[derive(Default)]
 pub(crate) struct Locks {
-    /// What the first statement in flight was last seen to wait for on the server.
+    /// The lock that the first statement in flight was last seen to wait for on the server.
     pub(crate) seen: Option<SeenWait>,
-    /// What is first in flight is known to wait for a lock.
+    /// True while the first statement in flight is known to wait for a lock.
     pub(crate) waits: bool,
-    /// It is in work for a statement of a contended kind, see [`contended`], until its transaction ends.
+    /// True from the start of a statement of a contended kind ([`contended`]) to the end of its transaction.
     pub(crate) contends: bool,
 }
 
-/// Where a backend's connection leads to.
+/// The server that a backend's connection leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// To the server at this place in the list of addresses.
+    /// The server at this place in the list of addresses.
     At(usize),
-    /// To an address that stood there before: what runs there ends there, and nobody else is given the backend. What a thread's number means
-    /// there it does not mean on the server that is asked now.
+    /// An address that stood there before. Statements that run there come to their end, and nobody else is given the backend. A thread's
+    /// number from there means nothing on the server that is asked now.
     Former(Rc<Address>),
 }
 
@@ -222,7 +222,7 @@ impl Place {
     }
 }
 
-/// What happens to a backend once nothing runs on it.
+/// The next step of a backend once nothing runs on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Afterwards {
     Keep,
@@ -236,50 +236,50 @@ pub(crate) struct InFlight {
     pub(crate) owner: Owner,
     pub(crate) reader: ReplyReader,
     pub(crate) summary: Summary,
-    /// How many statements of our own stand before it in the same text.
+    /// Number of statements of our own that stand before the request in the same text.
     pub(crate) preludes: u8,
-    /// Its digest, which is 0 where it has none.
+    /// Digest of the request; 0 where there is none.
     pub(crate) fingerprint: u64,
-    /// From its arrival to its start.
+    /// Time from the arrival of the request to its start.
     pub(crate) waited: Duration,
-    /// A read that others may follow at once, see [`Backend::shares`].
+    /// True for a read that others may follow at once, see [`Backend::shares`].
     pub(crate) shared: bool,
     pub(crate) ends: Ends,
-    /// The session state that stands behind them, where others may follow before they have been answered.
+    /// The session state that the preludes leave, where other reads may follow before the preludes have been answered.
     pub(crate) brings: Option<Rc<SessionState>>,
-    /// What has happened on the backend once they are done.
+    /// Effects on the backend once the preludes have succeeded.
     pub(crate) prelude_effects: PreludeEffects,
-    /// Others that get the same answer.
+    /// Other clients that get the same answer.
     pub(crate) group: Option<Box<Group>>,
-    /// It chooses a schema, so that the client's former one was not put ahead of it.
+    /// True where the statement chooses a schema, so that no prelude chose the client's former one.
     pub(crate) chooses_schema: bool,
-    /// What it defines of stored code, until it is over.
+    /// The stored code that the statement defines, until it is over.
     pub(crate) code_change: Option<CodeChange>,
-    /// The version of what was known of stored code when it was sent; none where it runs none.
+    /// Version of the knowledge of stored code when the statement was sent. None for a statement that runs no stored code.
     pub(crate) library: Option<u64>,
 }
 
-/// What the statements of our own that go ahead of a client's do, beside setting its session state.
+/// The effects of the preludes, beside setting the client's session state.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PreludeEffects {
-    /// They set LAST_INSERT_ID().
+    /// True where the preludes set LAST_INSERT_ID().
     pub(crate) set_insert_id: bool,
-    /// They begin the client's transaction.
+    /// True where the preludes begin the client's transaction.
     pub(crate) begin: bool,
-    /// They clear what others have left.
+    /// True where the preludes clear the diagnostics that others have left.
     pub(crate) clear: bool,
-    /// They choose the client's schema.
+    /// True where the preludes choose the client's schema.
     pub(crate) schema: bool,
 }
 
-/// Whom an answer is for.
+/// The receiver of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A client's statement: relayed.
+    /// A client's statement: the answer is relayed.
     Client { client: ClientKey, command: RequestKind },
-    /// A client's statement whose client has gone.
+    /// A statement of a client that has gone.
     Abandoned,
-    /// Trackers on, and who we are: the end of a backend's login.
+    /// The end of a backend's login: turns the trackers on, and asks who we are.
     Setup,
     /// A client's session state, sent apart from its statement.
     ApplyState { client: ClientKey },
@@ -287,9 +287,9 @@ pub(crate) enum Owner {
     ApplyDefinition { client: ClientKey },
     /// COM_STMT_PREPARE ahead of an execution.
     Prepare { client: ClientKey },
-    /// SHOW WARNINGS for the client whose statement was the last.
+    /// SHOW WARNINGS for the client that sent the last statement.
     SaveDiagnostics { client: ClientKey },
-    /// SELECT LAST_INSERT_ID() likewise.
+    /// SELECT LAST_INSERT_ID() for the client that sent the last statement.
     SaveInsertId { client: ClientKey },
     /// COM_PING behind an error of the holder's.
     ReadStatus { client: ClientKey },
@@ -299,31 +299,31 @@ pub(crate) enum Owner {
     Reset,
     /// SET wait_timeout = DEFAULT behind a client that has set it.
     RestoreWaitTimeout,
-    /// COM_PING behind statements that were closed to make room for others.
+    /// COM_PING behind the closing of statements that made room for others.
     Closing,
-    /// COM_SET_OPTION ahead of a statement; it cannot fail.
+    /// COM_SET_OPTION ahead of a statement. The command cannot fail.
     SetOption,
 }
 
-/// What ends a statement before it has come to its end.
+/// An order to end a statement before its own end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// Nothing has been asked for.
+    /// No order: the statement ends by itself.
     ByItself,
-    /// A KILL QUERY that has to wait: it could hit others' reads on the same backend.
+    /// A KILL QUERY that has to wait until the statement is alone, since the KILL could hit others' reads on the same backend.
     WhenAlone,
-    /// The server has been asked to end it.
+    /// An order that the server has got.
     Asked,
 }
 
 impl Owner {
-    /// Whether a client hears the answer as it comes, and not once it is whole, or not at all.
+    /// Says whether a client hears the answer as it comes. Other answers are heard once they are whole, or not at all.
     pub(crate) fn is_heard(self) -> bool {
         let Self::Client { command, .. } = self else { return false };
         !matches!(command, RequestKind::LoginSchema | RequestKind::ChangeUser | RequestKind::Prepare)
     }
 
-    /// By what command a client's statement came, whose client is still there.
+    /// Returns the command that a client's statement came by, as long as the client is still there.
     pub(crate) fn command(self) -> Option<Command> {
         let Self::Client { command, .. } = self else { return None };
         Some(command.as_measured())
@@ -349,39 +349,39 @@ impl Owner {
     }
 }
 
-/// What an answer has said so far.
+/// The content of an answer so far.
 #[derive(Default)]
 pub(crate) struct Summary {
-    /// From the latest OK or EOF.
+    /// Status flags of the latest OK or EOF.
     pub(crate) status: Option<StatusFlags>,
-    /// Some OK or EOF came from within a transaction that only reads.
+    /// True where some OK or EOF came from within a transaction that only reads.
     pub(crate) in_read_only: bool,
     pub(crate) affected_rows: u64,
     pub(crate) last_insert_id: u64,
     pub(crate) warnings: u16,
     pub(crate) counts: AnswerCounts,
-    /// A statement was prepared, under this id, with so many parameters.
+    /// Id and number of parameters of the statement that was prepared.
     pub(crate) prepared: Option<(u32, u16)>,
-    /// The digest of the column definitions that the client has got, where that remembers them.
+    /// Digest of the column definitions that the client has got, where the client remembers them.
     pub(crate) metadata: Option<u64>,
     pub(crate) error: Option<ServerError>,
-    /// The error is not for the client: the statement goes to another server.
+    /// True where the client does not get the error: the statement goes to another server.
     pub(crate) withheld: bool,
-    /// The error is not the server's.
+    /// True where the error is ours and not the server's.
     pub(crate) refused_here: bool,
-    /// The error came from what we had put ahead of the statement: the statement did not run.
+    /// True where the error came from a prelude: the statement did not run.
     pub(crate) prelude_failed: bool,
-    /// All of what we had put ahead has been answered.
+    /// Number of preludes that have succeeded.
     pub(crate) preludes_done: u8,
     pub(crate) changes: Vec<Change>,
     pub(crate) file: FileOfClient,
-    /// An event of the binary log has come.
+    /// True once an event of the binary log has come.
     pub(crate) log_begun: bool,
-    /// Bytes relayed to the client, or kept here where the answer is for us.
+    /// Number of bytes relayed to the client, or kept here where the answer is for us.
     pub(crate) relayed: u64,
-    /// How many of these tell the client of changes of its session.
+    /// Number of those bytes that tell the client of changes of its session.
     pub(crate) told: u64,
-    /// The changes of the latest OK, where they will be remembered.
+    /// Changes of the latest OK as bytes, where they will be remembered.
     pub(crate) raw_changes: Vec<u8>,
     pub(crate) kept: Vec<u8>,
 }
@@ -389,28 +389,28 @@ pub(crate) struct Summary {
 /// A file that LOAD DATA LOCAL wants of a client.
 #[derive(Debug, Default)]
 pub(crate) struct FileOfClient {
-    /// It was asked for, in a packet of this number.
+    /// Number of the packet in which the server asked for the file.
     pub(crate) asked: Option<u8>,
-    /// It was sent.
+    /// True once the file was sent.
     pub(crate) uploaded: bool,
 }
 
-/// Results and rows of an answer so far.
+/// Numbers of results and rows of an answer so far.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerCounts {
-    /// Results with success: result sets, and OK packets in the place of one.
+    /// Number of results with success: result sets, and OK packets in the place of one.
     pub(crate) results: u32,
-    /// The last result was a result set, of so many rows.
+    /// Number of rows of the last result, where that is a result set.
     pub(crate) rows: Option<u64>,
-    /// The rows that an `INSERT ... SELECT` read, as the OK says in words.
+    /// Number of rows that an `INSERT ... SELECT` read, as the OK says in words.
     pub(crate) copied: Option<u64>,
-    /// How many rows an UPDATE has found, changed or not.
+    /// Number of rows that an UPDATE found, changed or not.
     pub(crate) matched: Option<u64>,
-    /// The rows of the latest result set, whatever came after it.
+    /// Number of rows of the latest result set, whatever came after it.
     pub(crate) found: Option<u64>,
-    /// Rows of all its result sets.
+    /// Number of rows of all result sets.
     pub(crate) sent: u64,
-    /// Rows changed by all its statements.
+    /// Number of rows that all statements changed.
     pub(crate) changed: u64,
 }
 
@@ -422,12 +422,12 @@ pub(crate) enum Change {
         value: Box<[u8]>,
     },
     Schema(Box<[u8]>),
-    /// Something, without saying what.
+    /// A change that the server reports without a name.
     State,
 }
 
 impl Change {
-    /// It says how transactions begin: their isolation, and whether they only read. MySQL and MariaDB have other names for these.
+    /// Says whether the change is about how transactions begin: isolation, or read-only. MySQL and MariaDB name these variables differently.
     pub(crate) fn is_of_transactions(&self) -> bool {
         const NAMES: [&[u8]; 4] =
             [b"transaction_isolation", b"transaction_read_only", b"tx_isolation", b"tx_read_only"];
@@ -444,22 +444,22 @@ impl Backend {
         self.state.permit()
     }
 
-    /// Since when it has had its permit, if it has one.
+    /// Returns the time at which the backend got its permit. The value means nothing without a permit.
     pub(crate) fn permit_since(&self) -> Instant {
         self.state.permit_since()
     }
 
-    /// What of its permit is left to others, in parts of [`crate::learned::waiting::WHOLE`]; nothing where it holds none.
+    /// Returns the part of the permit that is left to others, in parts of [`crate::learned::waiting::WHOLE`]. Without a permit it is 0.
     pub(crate) fn spared(&self) -> u32 {
         self.state.spared()
     }
 
-    /// Its login, and where what that says to the server goes; none where it does not log in.
+    /// Returns the login, and the buffer for its bytes to the server. None where the backend does not log in.
     fn login(&mut self) -> Option<(&mut ServerLogin, &mut Vec<u8>)> {
         self.state.login().map(|login| (login, &mut self.out))
     }
 
-    /// A statement begins on it; the scheduler has counted its permit, if it has one. Of that it leaves so much to others.
+    /// Notes that a statement begins here. The scheduler has counted its permit, if it has one. `spared` is the part that it leaves to others.
     pub(crate) fn begin_with_permit(
         &mut self,
         now: Instant,
@@ -473,30 +473,30 @@ impl Backend {
         }
     }
 
-    /// Another statement may run as long as the server does nothing for this one, or another server does it.
+    /// Lends the permit: another statement may run as long as the server does nothing for this one, or another server runs it.
     pub(crate) fn lend_permit(&mut self, scheduler: &mut Scheduler) {
         self.state.lend_permit(scheduler);
     }
 
-    /// The server goes on with its statement. What runs at a former address does without a permit.
+    /// Takes the lent permit back, since the server goes on with the statement. A statement at a former address needs no permit.
     pub(crate) fn take_permit_back(&mut self, scheduler: &mut Scheduler) {
         if !self.place.is_former() {
             self.state.take_permit_back(scheduler);
         }
     }
 
-    /// Nothing runs there any more.
+    /// Gives the permit back, since nothing runs here any more.
     pub(crate) fn give_permit(&mut self, scheduler: &mut Scheduler) {
         self.state.give_permit(scheduler);
     }
 
-    /// As if it had come there.
+    /// Puts the backend into this phase, as if it had come there itself.
     #[cfg(test)]
     pub(crate) fn set_phase(&mut self, phase: Phase) {
         self.state.set_phase(phase);
     }
 
-    /// Whether this client's statement is the one being answered now.
+    /// Says whether this client's statement is the one that is being answered now.
     pub(crate) fn answers(&self, client: ClientKey) -> bool {
         self.in_flight.front().is_some_and(|statement| statement.owner.client() == Some(client))
     }
@@ -505,12 +505,12 @@ impl Backend {
         matches!(self.phase(), Phase::Ready)
     }
 
-    /// Nobody holds it and nothing runs on it.
+    /// Says whether nobody holds the backend and nothing runs on it.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_ready() && self.in_flight.is_empty() && self.holder.is_none()
     }
 
-    /// Something has been sent.
+    /// Notes that a request has been sent.
     pub(crate) fn put_in_flight(&mut self, now: Instant, statement: InFlight) {
         if self.in_flight.is_empty() {
             self.first.since = now;
@@ -519,7 +519,7 @@ impl Backend {
         self.in_flight.push_back(statement);
     }
 
-    /// Whether all that runs on it are short reads that leave nothing behind, so that one more may follow.
+    /// Says whether all that runs here are short reads that leave nothing behind, so that one more may follow.
     pub(crate) fn shares(&self) -> bool {
         !self.in_flight.is_empty() && self.in_flight.iter().all(|statement| statement.shared)
     }

@@ -13,7 +13,7 @@ use crate::pool::Pool;
 use crate::servers::Servers;
 use crate::session::SessionTables;
 
-/// The servers' backends at a time, and all that knows of them while they are at rest.
+/// The servers' backends at a time, and the tables that know of them while they are at rest.
 pub(crate) struct MovingBackends<'a> {
     pub(crate) now: Instant,
     pub(crate) pool: &'a Pool,
@@ -24,8 +24,8 @@ pub(crate) struct MovingBackends<'a> {
 }
 
 impl MovingBackends<'_> {
-    /// Turns a backend into bytes, and these into a backend that takes its place; the one at this place among all, from the first again behind
-    /// the last. `None` where there is no backend.
+    /// Turns the backend at this place among all into bytes, and these into a backend that takes its place. Places go round behind the last one.
+    /// `None` where there is no backend.
     pub(crate) fn freeze_and_thaw(&mut self, place: usize) -> Option<Result<(), NotFrozen>> {
         let place = place.checked_rem(self.servers.backends().count())?;
         let (key, backend) = self.servers.backends().nth(place)?;
@@ -45,7 +45,7 @@ impl MovingBackends<'_> {
         Some(outcome)
     }
 
-    /// A backend goes on from bytes in a place that is free, and the next to be taken.
+    /// Makes a backend again from bytes, in the place that is free and the next to be taken.
     fn thaw_at(&mut self, key: BackendKey, bytes: &[u8], idle_at: Option<usize>) {
         let thawed = read::<FrozenBackend>(bytes).ok_or(NotThawed::Unreadable);
         let there = thawed.and_then(|thawed| self.thaw(key.server(), thawed, idle_at));
@@ -65,7 +65,7 @@ impl MovingBackends<'_> {
         Ok((backend.freeze(&mut self.common(key.server()))?, idle_at))
     }
 
-    /// A backend goes on from plain data. The server's threads go on being known by whom they serve.
+    /// Makes a backend again from plain data. The server's thread is known again by the client that it serves.
     fn thaw(
         &mut self,
         server: ServerKey,

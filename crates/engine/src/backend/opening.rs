@@ -1,10 +1,10 @@
-//! Decides when backends are opened, and whose places they take.
+//! Decides when backends are opened, and in the place of which others.
 //!
-//! Each login (an account, and what of its capabilities must be alike) has backends of its own. Where all places are taken, one for
+//! Each login (an account, and the capabilities that must be alike) has backends of its own. Where all places are taken, a backend for
 //! another login takes the place of an idle one, which changes its account or is closed. That costs the server a login, and one more
-//! as soon as the other login comes again: a place that goes round between logins costs far more than the statements that it serves. So
-//! it changes hands at once only for a login that has no backend of which to expect anything, and for others only where a statement
-//! has waited for longer than that is worth, and at the cost of somebody who has not used it for as long.
+//! as soon as the other login comes again. A place that goes round between logins costs far more than the statements that it serves. So
+//! a place changes hands at once only for a login that has no backend to wait for. For others it does so only where a statement has
+//! waited longer than the change is worth, and from a login that has not used the place for as long.
 
 use std::time::Duration;
 
@@ -19,40 +19,40 @@ use crate::frozen::Distance;
 /// The state of opening backends.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
-    /// How long it has taken lately, from the attempt to the first statement; none where none has been opened yet.
+    /// Mean time lately from the attempt to the first statement; none where no backend has been opened yet.
     time: Option<Duration>,
     /// The same time for backends that have changed their account.
     time_of_change: Option<Duration>,
-    /// The logins whose statements have found no backend in this turn, and since when that has been so.
+    /// Logins with statements that have found no backend in this turn, each with the time since which that has been so.
     lacking: Vec<(Login, Instant)>,
-    /// The logins of the turn before in which anybody looked for a backend: while permits are short, nobody may for many turns.
+    /// The same of the last turn in which anybody looked for a backend. While permits are short, nobody may look for many turns.
     lacked: Vec<(Login, Instant)>,
-    /// True if anybody has looked since, and when somebody last has.
+    /// True if a statement has looked for a backend in vain since the turn began. Below stands when one last has.
     has_looked: bool,
     looked_at: Instant,
     pub(super) failed_changes: FailedChanges,
     pub(crate) affinity: AccountAffinity,
 }
 
-/// The time of a login where none has been seen: an accept, a thread, three round trips and a look at the account take a server
-/// about as long (seen with MariaDB and MySQL on the same machine).
+/// Time of a login where none has been seen. An accept, a thread, three round trips and a look at the account take a server about as long
+/// (seen with MariaDB and MySQL on the same machine).
 const USUAL_TIME: Duration = Duration::from_millis(1);
 
-/// A place changes hands after so many times the cost of opening a backend: the login itself, that of the account that has to
-/// come back for it, and as much again, so that half of the work at worst is logins.
+/// A place changes hands after this many times the cost of opening a backend. Two are the login itself, and that of the account that
+/// has to come back. As much again keeps logins to half of the work at worst.
 const WORTH: u32 = 4;
 
-/// In any case after so long: a client that has waited this long is not to wait for others' convenience.
+/// A place changes hands after this time in any case: a client that has waited so long does not wait for others' convenience.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
-/// A client that lacked a backend so long ago, while nobody could look for one, begins to wait anew: it may not be there any
-/// more.
+/// A lack is remembered this long while nobody can look for a backend. After that a client begins to wait anew, since the former one may
+/// be gone.
 const REMEMBERED: Duration = Duration::from_secs(1);
 
-/// Of the latest times the mean counts, each new one for an eighth: a slow login among many changes little.
+/// Weight of the mean of the latest times: each new one counts for an eighth, so that a slow login among many changes little.
 const WEIGHT: u32 = 8;
 
-/// What is known of opening backends, as plain data ([`crate::frozen`]).
+/// The lasting part of [`Opening`] as plain data ([`crate::frozen`]).
 #[derive(Debug, PartialEq)]
 pub(crate) struct FrozenOpening {
     time: Option<Duration>,
@@ -67,7 +67,7 @@ pub(crate) struct FrozenOpening {
 plain!(struct FrozenOpening { time, time_of_change, has_looked, looked_at, failed_changes, place_taken_at });
 
 impl Opening {
-    /// Takes out what is known. Who waits stays: in another process logins begin to lack a backend anew, which is a matter of
+    /// Takes the lasting part out. The lacking logins stay: in another process logins begin to lack a backend anew, which is a matter of
     /// [`LONGEST_WAIT`].
     pub(crate) fn freeze(&mut self, now: Instant) -> FrozenOpening {
         let Self {
@@ -90,7 +90,7 @@ impl Opening {
         }
     }
 
-    /// Puts it in the place of what is there.
+    /// Puts the lasting part in the place of the present one.
     pub(crate) fn thaw(&mut self, frozen: FrozenOpening, now: Instant) {
         let FrozenOpening { time, time_of_change, has_looked, looked_at, failed_changes, place_taken_at } =
             frozen;
@@ -106,7 +106,7 @@ impl Opening {
 }
 
 impl Opening {
-    /// A backend that was asked for so long ago is ready.
+    /// Notes that a backend is ready, this time after it was asked for.
     pub(crate) fn took(&mut self, time: Duration, changed: bool) {
         let mean = if changed { &mut self.time_of_change } else { &mut self.time };
         *mean = Some(match *mean {
@@ -115,7 +115,7 @@ impl Opening {
         });
     }
 
-    /// Statements are about to be dispatched.
+    /// Notes that statements are about to be dispatched.
     pub(crate) fn begin_turn(&mut self, now: Instant) {
         if std::mem::take(&mut self.has_looked) {
             self.looked_at = now;
@@ -126,7 +126,7 @@ impl Opening {
         }
     }
 
-    /// A statement of this login has a backend.
+    /// Notes that a statement of this login has a backend.
     pub(super) fn served(&mut self, login: Login) {
         if !(self.lacking.is_empty() && self.lacked.is_empty()) {
             self.lacking.retain(|&(other, _)| other != login);
@@ -134,7 +134,7 @@ impl Opening {
         }
     }
 
-    /// A login lacks a backend. Returns since when it has.
+    /// Notes that a login lacks a backend. Returns since when it has.
     pub(super) fn lacks(&mut self, now: Instant, login: Login) -> Instant {
         self.has_looked = true;
         let same = |&&(other, _): &&(Login, Instant)| other == login;
@@ -146,14 +146,14 @@ impl Opening {
         since
     }
 
-    /// How long a statement waits for a backend of its login before it gets another one's place, and for how long that must have
-    /// been idle: with a change of account, or with a login.
+    /// Returns the time that a statement waits for a backend of its login before it gets another one's place. That one must have been idle for
+    /// as long. The time is for a change of account, or for a login.
     pub(super) fn worth(&self, by_change: bool) -> Duration {
         let time = self.time_of_change.filter(|_| by_change).or(self.time);
         (WORTH * time.unwrap_or(USUAL_TIME)).min(LONGEST_WAIT)
     }
 
-    /// When the first login will have lacked a backend for long enough that others' places are looked at again.
+    /// Returns the time at which the next login will have lacked a backend for long enough that others' places are looked at again.
     pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
         let waits = [self.worth(true), self.worth(false), LONGEST_WAIT];
         let dues = self.lacking.iter().flat_map(|&(_, since)| waits.map(|wait| since + wait));

@@ -5,17 +5,17 @@ use wire::Capabilities;
 /// The fields of a row; `None` stands for NULL.
 pub(crate) type Row = Vec<Option<Vec<u8>>>;
 
-/// The first field of the first row of a kept answer.
+/// Returns the first field of the first row of a kept answer.
 pub(crate) fn first_field(kept: &[u8]) -> Option<Vec<u8>> {
     rows_of(kept).first()?.first()?.clone()
 }
 
-/// A field that is a number.
+/// Reads a field that is a number.
 pub(crate) fn number(field: Option<&Option<Vec<u8>>>) -> Option<u64> {
     std::str::from_utf8(field?.as_deref()?).ok()?.parse().ok()
 }
 
-/// The sum of those counters in an answer to SHOW STATUS that are `wanted`, as a number in digits; `None` where there are none.
+/// Returns the sum of the `wanted` counters in an answer to SHOW STATUS, as a number in digits; `None` where there are none.
 pub(crate) fn sum_of_counters(rows: &[Row], wanted: impl Fn(&[u8]) -> bool) -> Option<Vec<u8>> {
     let mut sum: Option<u64> = None;
     for row in rows {
@@ -28,7 +28,7 @@ pub(crate) fn sum_of_counters(rows: &[Row], wanted: impl Fn(&[u8]) -> bool) -> O
     sum.map(|sum| sum.to_string().into_bytes())
 }
 
-/// The only field of an answer of one row and column, as its client reads it; `None` where it is not one.
+/// Returns the only field of an answer of one row and column, as its client reads it; `None` where the answer is another.
 pub(crate) fn only_field(answer: &[u8], capabilities: Capabilities) -> Option<Option<Vec<u8>>> {
     let mut packets = Packets(answer);
     let mut head = packets.next()?;
@@ -43,12 +43,12 @@ pub(crate) fn only_field(answer: &[u8], capabilities: Capabilities) -> Option<Op
     fields.first().map(|field| field.map(<[u8]>::to_vec))
 }
 
-/// The rows of a kept answer (with the short ends of result sets); empty where it is not one.
+/// Returns the rows of a kept answer (with the short ends of result sets). Empty where it is no result set.
 pub(crate) fn rows_of(kept: &[u8]) -> Vec<Row> {
     each_row_of(kept).collect()
 }
 
-/// The same, one after the other.
+/// Returns the rows of a kept answer one after the other.
 pub(crate) fn each_row_of(kept: &[u8]) -> impl Iterator<Item = Row> {
     let mut packets = Packets(kept);
     let columns = packets.next().and_then(|payload| wire::parse_column_count(payload).ok()).unwrap_or(0);
@@ -81,7 +81,7 @@ impl Named {
     }
 }
 
-/// A row of it.
+/// A row of a kept answer, with the names of its columns.
 #[derive(Clone, Copy)]
 pub(crate) struct NamedRow<'a> {
     columns: &'a [Vec<u8>],
@@ -89,7 +89,7 @@ pub(crate) struct NamedRow<'a> {
 }
 
 impl NamedRow<'_> {
-    /// The field of this name, whatever its case; one that is NULL or not there is empty.
+    /// Returns the field of this name, whatever its case. A field that is NULL or not there is empty.
     pub(crate) fn text(self, name: &str) -> String {
         let place = self.columns.iter().position(|own| own.eq_ignore_ascii_case(name.as_bytes()));
         let field = place.and_then(|place| self.fields.get(place)?.as_deref());
@@ -110,7 +110,7 @@ impl<'a> Iterator for Packets<'a> {
     }
 }
 
-/// The first packet of some bytes, with its header; `None` where it is not all there.
+/// Returns the first packet of some bytes, with its header; `None` where it is not all there.
 pub(crate) fn first_packet(bytes: &[u8]) -> Option<&[u8]> {
     let &[a, b, c, _] = bytes.first_chunk::<{ wire::HEADER_LEN }>()?;
     let length = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;

@@ -11,25 +11,25 @@ use crate::ids::BackendKey;
 use crate::request::QueryAttributes;
 use crate::server::Server;
 
-/// What every backend needs, and loses with a reset. One statement, so that it fails or works as a whole.
+/// Turns the trackers on, which every backend needs and a reset undoes. One statement, so that it fails or works as a whole.
 pub(super) const TRACKERS_ON: &str = "SET @@session.session_track_system_variables='*',\
     @@session.session_track_schema=1,@@session.session_track_state_change=1";
 
-/// What a backend is sent that no client has asked for.
+/// A command for a backend that no client has asked for.
 pub(crate) struct OwnStatement<'a> {
     pub(crate) owner: Owner,
     pub(crate) command: CommandKind,
     pub(crate) argument: &'a [u8],
-    /// How its answer ends.
+    /// The way in which its answer ends.
     pub(crate) expect: Expect,
-    /// So many results of it come before the one that counts.
+    /// Number of its results that come before the one that counts.
     pub(crate) skip_results: u8,
-    /// The capabilities by which its answer is kept.
+    /// Capabilities by which its answer is kept.
     pub(crate) form: Capabilities,
 }
 
 impl OwnStatement<'_> {
-    /// COM_PING.
+    /// Makes a COM_PING.
     pub(crate) fn ping(owner: Owner) -> Self {
         Self {
             owner,
@@ -43,7 +43,7 @@ impl OwnStatement<'_> {
 }
 
 impl Server {
-    /// Takes up a statement of our own on a backend.
+    /// Puts a statement of our own in flight on a backend.
     pub(crate) fn send_own(&mut self, now: Instant, key: BackendKey, own: &OwnStatement<'_>) {
         let backend = &mut self.backends[key];
         let start = wire::begin_packet(&mut backend.out);

@@ -16,7 +16,7 @@ use crate::session::SessionTables;
 use crate::settings::Settings;
 
 impl SessionTables {
-    /// Same user, same capabilities; and a schema can be changed but not be unset.
+    /// Says whether a backend can serve a client: same user, same capabilities. A schema can be changed but not be unset.
     pub(super) fn fits(&self, backend: &Backend, client: &Client) -> bool {
         let has_schema = |session| self.states.state(session).schema.is_some();
         Some(backend.account.identity) == client.identity
@@ -26,8 +26,8 @@ impl SessionTables {
 }
 
 impl Server {
-    /// All backends are to be replaced by others as soon as nobody needs them; returns those of which that is so now. Those that are just
-    /// being opened, too: what a connection begins with, the servers copy when they accept it, and the rest of its login may take long.
+    /// Marks all backends to be replaced as soon as nobody needs them, and returns the idle ones. Marks also backends that are being opened: a
+    /// server copies a connection's first values as it accepts it, and the rest of the login may take long.
     pub(super) fn renew_backends(&mut self) -> Vec<BackendKey> {
         self.backends.iter_mut().for_each(|(_, backend)| backend.afterwards = Afterwards::Close);
         self.backends.iter().filter(|(_, backend)| backend.is_idle()).map(|(key, _)| key).collect()
@@ -35,8 +35,9 @@ impl Server {
 }
 
 impl Servers {
-    /// Finds an idle backend for a client: best one whose session state is the client's already, the latest used first (its
-    /// caches are warm, and the others can time out). None where what was sent before may not be sent again, which `may_send_again` says.
+    /// Finds an idle backend for a client: best one in its session state, with the statement of its execution prepared. Of several the one
+    /// used last is taken, since its caches are warm and the others can time out. None for a request that was sent before, unless
+    /// `may_send_again`.
     pub(super) fn idle_for(
         &self,
         client: &Client,
@@ -69,7 +70,7 @@ impl Servers {
         best.map(|(_, candidate)| candidate)
     }
 
-    /// Idle backends that nobody has needed for `backend_idle_timeout`, and those of rights that nobody has any more.
+    /// Returns the idle backends that nobody has needed for `backend_idle_timeout`, and those with rights that no client has any more.
     pub(super) fn needless(
         &self,
         now: Instant,
@@ -90,20 +91,20 @@ impl Servers {
     }
 }
 
-/// What becomes of a backend that nobody needs any more.
+/// The next step of a backend that nobody needs any more.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// It is idle.
+    /// The backend is idle.
     Idle,
-    /// Its client's `wait_timeout` goes first.
+    /// Its `wait_timeout`, which a client has set, goes back first.
     WaitTimeoutFirst,
-    /// It is reset.
+    /// The backend is reset.
     Reset,
-    /// It is closed.
+    /// The backend is closed.
     Quit,
 }
 
-/// Backends that come to rest, and who may need them.
+/// Backends that come to rest, and the queues that may need them.
 pub(super) struct Resting<'a> {
     pub(super) now: Instant,
     pub(super) pool: &'a mut Pool,
@@ -114,8 +115,8 @@ pub(super) struct Resting<'a> {
 }
 
 impl Resting<'_> {
-    /// A client leaves a backend on which it may have left something: that has to be cleaned. True where nothing runs there which is to be
-    /// waited for first.
+    /// Notes that a client leaves a backend with something of its own, so that it has to be cleaned. True where that can be done at once, since
+    /// nothing runs there.
     pub(super) fn left(&mut self, key: BackendKey) -> bool {
         let backend = &mut self.servers[key];
         let holder = backend.holder.take().and_then(|client| self.clients.get(client));
@@ -124,7 +125,7 @@ impl Resting<'_> {
         backend.in_flight.is_empty() && matches!(backend.phase(), Phase::Ready)
     }
 
-    /// Nobody needs this backend any more.
+    /// Frees a backend that nobody needs any more, and returns its next step.
     pub(super) fn free(&mut self, key: BackendKey) -> Rest {
         let backend = &mut self.servers[key];
         debug_assert!(
@@ -170,13 +171,12 @@ impl Resting<'_> {
         wanted.any(|identity| identity == self.servers[key].account.identity)
     }
 
-    /// Says whether there are more backends than the server has room for. An urgent statement may have one more than that, and
-    /// uses it first.
+    /// Says whether there are more backends than the server has room for. An urgent statement may have one more, and uses it first.
     fn are_too_many(&self) -> bool {
         self.scheduling.urgent.is_empty() && self.pool.workers.places.are_too_many()
     }
 
-    /// The backend that is closed next for that, where one is idle.
+    /// Returns the backend that is closed next, where there are too many and one is idle.
     pub(super) fn next_surplus(&self) -> Option<BackendKey> {
         self.servers.longest_idle().filter(|_| self.are_too_many())
     }
@@ -196,7 +196,7 @@ mod tests {
     use crate::request::Request;
     use crate::scheduler::lane::Lane;
 
-    /// So many backends of the client's account are idle, the last of them used last.
+    /// Makes an engine with so many idle backends of the client's account, the last of them used last.
     fn with_idle(count: usize) -> (Engine, Vec<BackendKey>) {
         let mut engine = engine(1, Settings::default());
         let primary = engine.servers.primary().key;

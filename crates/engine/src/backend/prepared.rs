@@ -1,4 +1,4 @@
-//! Which statements are prepared on a backend.
+//! The statements that are prepared on a backend.
 
 pub(crate) mod frozen;
 
@@ -10,33 +10,33 @@ use crate::session::statements::{DefinitionId, TypesId};
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     statements: BTreeMap<(DefinitionId, Serves), Entry>,
-    /// Counts uses, so that the one that was used longest ago is known.
+    /// Number of uses so far, so that the statement used longest ago is known.
     uses: u64,
 }
 
-/// For which executions one of the server's statements is.
+/// The executions that one of the server's statements is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Serves {
-    /// Any client's. MySQL has it become [`Self::Typed`] with its first execution.
+    /// Executions of any client. With its first execution the statement becomes [`Self::Typed`] on MySQL.
     All,
-    /// All that have parameters of these types: MySQL keeps those of a statement's first executions, and converts what comes
-    /// later to them (sql_prepare.cc: check_parameter_types).
+    /// Executions with parameters of these types. MySQL keeps the types of a statement's first execution, and converts later values
+    /// to them (sql_prepare.cc: check_parameter_types).
     Typed(TypesId),
-    /// One client's, by its own number for the statement, while that has a cursor, types that nobody knows, or another session state
-    /// than that of its definition.
+    /// Executions of one client, by its own number for the statement. The client has a cursor, types that nobody knows, or another session
+    /// state than that of the definition.
     Own(u32),
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The server's number for it.
+    /// The server's number for the statement.
     id: u32,
     used: u64,
     had_cursor: bool,
 }
 
 impl Prepared {
-    /// The server's number for a statement.
+    /// Returns the server's number for a statement, and notes its use.
     pub(crate) fn find(&mut self, definition: DefinitionId, serves: Serves) -> Option<u32> {
         self.uses += 1;
         let uses = self.uses;
@@ -45,42 +45,42 @@ impl Prepared {
         Some(entry.id)
     }
 
-    /// Of what it is, each definition as often as there is a statement of it.
+    /// Returns the definition of each statement, each as often as there is a statement of it.
     pub(crate) fn definitions(&self) -> impl Iterator<Item = DefinitionId> {
         self.statements.keys().map(|&(definition, _)| definition)
     }
 
-    /// Says whether there is one.
+    /// Says whether there is such a statement.
     pub(crate) fn has(&self, definition: DefinitionId, serves: Serves) -> bool {
         self.statements.contains_key(&(definition, serves))
     }
 
-    /// A client's own statement is executed with a cursor.
+    /// Notes that a client's own statement is executed with a cursor.
     pub(crate) fn asked_for_cursor(&mut self, definition: DefinitionId, number: u32) {
         if let Some(entry) = self.statements.get_mut(&(definition, Serves::Own(number))) {
             entry.had_cursor = true;
         }
     }
 
-    /// Says whether it may have had a cursor.
+    /// Says whether the statement may have had a cursor.
     pub(crate) fn had_cursor(&self, definition: DefinitionId, serves: Serves) -> bool {
         self.statements.get(&(definition, serves)).is_some_and(|entry| entry.had_cursor)
     }
 
-    /// Notes that a statement has been prepared. Returns the server's number of the one whose place it takes.
+    /// Notes that a statement has been prepared. Returns the server's number of the statement in the same place before.
     pub(crate) fn insert(&mut self, definition: DefinitionId, serves: Serves, id: u32) -> Option<u32> {
         self.uses += 1;
         let entry = Entry { id, used: self.uses, had_cursor: false };
         self.statements.insert((definition, serves), entry).map(|before| before.id)
     }
 
-    /// Takes a statement out: the server's number for it.
+    /// Takes a statement out, and returns the server's number for it.
     pub(crate) fn remove(&mut self, definition: DefinitionId, serves: Serves) -> Option<u32> {
         self.statements.remove(&(definition, serves)).map(|entry| entry.id)
     }
 
-    /// A statement serves others from now on. Gives the server's number where there is one for them already: it has to be
-    /// closed.
+    /// Has a statement serve other executions from now on. Where there is a statement for these already, returns the server's number of
+    /// the surplus one: it has to be closed.
     pub(crate) fn turn(&mut self, definition: DefinitionId, from: Serves, to: Serves) -> Option<u32> {
         if from == to {
             return None;
@@ -100,22 +100,22 @@ impl Prepared {
         self.remove(definition, serves).map(|id| (definition, id))
     }
 
-    /// How many statements there are that are not a client's own.
+    /// Returns the number of statements that are not a client's own.
     pub(crate) fn common(&self) -> usize {
         self.statements.keys().filter(|(_, serves)| !serves.is_own()).count()
     }
 
-    /// The connection has been reset, or is gone: none is left. What they were, once for each.
+    /// Takes all statements out, since the connection has been reset or is gone. Returns the definition of each.
     pub(crate) fn clear(&mut self) -> Vec<DefinitionId> {
         std::mem::take(&mut self.statements).into_keys().map(|(definition, _)| definition).collect()
     }
 
-    /// How many statements there are.
+    /// Returns the number of statements.
     pub(crate) fn count(&self) -> usize {
         self.statements.len()
     }
 
-    /// Bytes on the heap. The nodes of a B-tree are at least half full.
+    /// Returns the bytes on the heap. The nodes of a B-tree are at least half full.
     pub(crate) fn bytes(&self) -> usize {
         self.statements.len() * 2 * size_of::<(DefinitionId, Serves, Entry)>()
     }

@@ -1,9 +1,9 @@
 //! Room for prepared statements on a server that has too little (`max_prepared_stmt_count`).
 //!
-//! The server refuses one more with error 1461. Then half of what is prepared on each backend is closed, the one that was used
-//! longest ago first, here and at the other workers, and the statement is prepared again. COM_STMT_CLOSE has no answer: on
-//! backends where nothing else runs a ping behind it tells when the server has come to it, and on others the answer to what is in flight.
-//! Where that takes longer than a few attempts the statement goes back to where it waited, without its permit, until some room has come.
+//! The server refuses one more with error 1461. Then half of the statements on each backend are closed, the one used longest ago first,
+//! here and at the other workers, and the statement is prepared again. COM_STMT_CLOSE has no answer. On a backend where nothing else runs a
+//! ping behind it tells when the server has come to it. On others the answer to a request in flight tells. Where that takes longer
+//! than a few attempts, the statement goes back to its queue, without its permit, until some room has come.
 
 use seam::Instant;
 
@@ -24,40 +24,40 @@ use crate::session::SessionTables;
 use crate::session::statements::DefinitionId;
 use crate::workers::letter::Letter;
 
-/// How often a statement is tried again once room has been made, of which others may have taken what there was: so many take some
+/// Most attempts to prepare a statement once room has been made, since others may take that room. So many attempts take some
 /// milliseconds.
 const TRIES: u8 = 50;
 
-/// After so many more attempts room is made once more, or waited for where some is to come.
+/// After each so many attempts room is made once more, or waited for where some is to come.
 const MAKE_AGAIN: u8 = 8;
 
-/// What becomes of a statement for which the server had no room.
+/// The fate of a statement for which the server had no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WithoutRoom {
-    /// It is tried again at once, so many attempts having been made.
+    /// The statement is tried again at once, after so many attempts.
     TriedAgain(u8),
-    /// It waits for room, without a permit.
+    /// The statement waits for room, without a permit.
     Waits,
-    /// Its client gets the server's error.
+    /// The client gets the server's error.
     Refused,
 }
 
-/// Whether statements have been closed to make room.
+/// The outcome of closing statements to make room.
 #[derive(Clone, Copy, Debug, Default)]
 struct Made {
     some: bool,
-    /// The server comes to some of them at once, and says nothing of it.
+    /// True where the server comes to some of them at once, and says nothing of it.
     at_once: bool,
 }
 
 impl Server {
-    /// Another worker has made room.
+    /// Notes that another worker has made room.
     pub(crate) fn room_was_made(&mut self) {
         self.room.awaited = less(self.room.awaited);
         self.room.comes();
     }
 
-    /// The server had no room for the statement of a request on a backend, after so many attempts before this one.
+    /// Decides about a request with a statement that the server had no room for on this backend, after its attempts before.
     pub(super) fn without_room(
         &mut self,
         now: Instant,
@@ -87,7 +87,7 @@ impl Server {
         if tries + 1 < TRIES { WithoutRoom::TriedAgain(tries + 1) } else { WithoutRoom::Refused }
     }
 
-    /// Another worker needs room on the server.
+    /// Makes room on the server for another worker.
     pub(crate) fn make_room_for_worker(
         &mut self,
         now: Instant,
@@ -104,14 +104,14 @@ impl Server {
         }
     }
 
-    /// The server has come to what was closed on a backend, or that has gone.
+    /// Notes that the server has come to the statements closed on a backend, or that the backend has gone.
     pub(crate) fn closing_ended(&mut self, pool: &mut Pool) {
         self.room.closing = less(self.room.closing);
         self.room.comes();
         self.answer_for_room(pool);
     }
 
-    /// A statement in flight on a backend has been answered: the server has come to what was closed behind it.
+    /// Notes the answer to a statement in flight on a backend: the server has come to the statements that were closed before that answer.
     pub(super) fn answered_before_closing(&mut self, pool: &mut Pool, key: BackendKey) {
         if self.room.note_answer(key) {
             self.room.comes();
@@ -119,7 +119,7 @@ impl Server {
         }
     }
 
-    /// All that was prepared on a backend has gone, with it or with its session.
+    /// Notes that all statements prepared on a backend have gone, with it or with its session.
     pub(super) fn all_is_closed(&mut self, pool: &mut Pool, key: BackendKey) {
         self.room.note_gone(key);
         self.answer_for_room(pool);
@@ -133,7 +133,7 @@ impl Server {
         }
     }
 
-    /// False where there are no others.
+    /// Asks the other workers to make room. True where room is to come.
     fn ask_others_for_room(&mut self, now: Instant, pool: &mut Pool) -> bool {
         let others = pool.workers.count() as usize - 1;
         let from = pool.worker;
@@ -146,8 +146,8 @@ impl Server {
         self.room.is_awaited(now)
     }
 
-    /// Half of the statements on each backend go, but for what clients need that are about to execute one. Executions that are under way
-    /// come before COM_STMT_CLOSE.
+    /// Closes half of the statements on each backend, but leaves backends alone where a client is about to execute one. Executions that are
+    /// under way come before COM_STMT_CLOSE.
     fn make_room(
         &mut self,
         now: Instant,
@@ -180,7 +180,7 @@ impl Server {
         made
     }
 
-    /// Whether nothing of a backend's may be closed: its client waits for that, or may send a file, in which a COM_STMT_CLOSE would stand.
+    /// Says whether nothing may be closed on a backend: its client is preparing, or may send a file, where a COM_STMT_CLOSE would stand.
     pub(super) fn is_to_be_left_alone(&self, clients: &Table<ClientKey, Client>, key: BackendKey) -> bool {
         let sends = |statement: &InFlight| match statement.owner {
             Owner::Client { client, .. } => clients.get(client).is_some_and(Client::may_send_more),
@@ -189,7 +189,7 @@ impl Server {
         self.is_preparing(clients, key) || self.backends[key].in_flight.iter().any(sends)
     }
 
-    /// Whether a client waits for what is done on its backend before its own statement: what it needs there has to stay.
+    /// Says whether a client waits for steps on its backend before its own statement: the statements that it needs there have to stay.
     fn is_preparing(&self, clients: &Table<ClientKey, Client>, key: BackendKey) -> bool {
         let holder = self.backends[key].holder.and_then(|client| clients.get(client));
         holder.is_some_and(|client| matches!(client.phase(), Phase::Preparing))
@@ -203,7 +203,7 @@ impl Server {
         oldest.is_some()
     }
 
-    /// A statement that stood on a backend has been taken out of its table.
+    /// Closes a statement on the server that has been taken out of its backend's table.
     pub(super) fn prepared_is_closed(
         &mut self,
         sessions: &mut SessionTables,
@@ -218,7 +218,7 @@ impl Server {
 }
 
 impl PreparedStatements<'_> {
-    /// A client's statement waits for room on the server of its backend, which it keeps where that has what is the client's alone.
+    /// Has a client's statement wait for room on its backend's server. The client keeps a backend that has something of its own.
     pub(super) fn wait_for_room(&mut self, backend: BackendKey, key: ClientKey) {
         let (server, client) = (self.servers.of_mut(backend), &mut self.clients[key]);
         client.wait_for_room();
@@ -238,13 +238,13 @@ impl PreparedStatements<'_> {
 }
 
 impl Scheduling {
-    /// When the next statement that is delayed, or waits for room on its server, goes back to its place.
+    /// Returns the time at which the next statement that is delayed, or waits for room on its server, goes back to its place.
     pub(crate) fn next_end_of_delays(&self, now: Instant, servers: &Servers) -> Option<Instant> {
         let room = servers.iter().filter_map(|server| server.room.next_end(now)).min();
         self.delayed.next_end().into_iter().chain(room).min()
     }
 
-    /// Statements that have waited for room go back to their places in the queue, where some may be there by now.
+    /// Puts statements that have waited for room back into their queues, since some room may be there by now.
     pub(crate) fn end_waits_for_room(
         &mut self,
         now: Instant,
@@ -281,8 +281,8 @@ impl Scheduling {
 }
 
 impl Client {
-    /// Whether its backend has something that is its own: others may not have that, and it cannot have it elsewhere. Or it sends more than
-    /// the server takes there.
+    /// Says whether the client cannot leave its backend: something there is the client's own, which it cannot have elsewhere. Or the client
+    /// sends more than the server takes there.
     fn has_own_on(&self, backend: BackendKey) -> bool {
         self.in_transaction()
             || self.backpressure.server_is_slow
@@ -292,7 +292,7 @@ impl Client {
     }
 }
 
-/// One less to wait for.
+/// Counts one down of those that are waited for.
 fn less(awaited: Option<(usize, Instant)>) -> Option<(usize, Instant)> {
     awaited.map(|(count, since)| (count - 1, since)).filter(|&(count, _)| count > 0)
 }

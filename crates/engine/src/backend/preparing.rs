@@ -1,8 +1,8 @@
-//! Preparing statements on backends: for a client that asks for it, and again ahead of an execution on another backend.
+//! Prepares statements on backends: for a client that asks for it, and again ahead of an execution on another backend.
 //!
-//! A statement is prepared in the session state of the client that prepared it first: where the client's present state
-//! differs in what matters to that, the former goes ahead of COM_STMT_PREPARE and the latter follows it, each answered
-//! before the next is sent, so that nothing runs in a state that could not be set.
+//! A statement is prepared in the session state of the client that prepared it first. The client's present state may differ from that
+//! in a part that matters. Then the first state goes ahead of COM_STMT_PREPARE, and the present one follows it. Each is answered before
+//! the next is sent, so that nothing runs in a state that could not be set.
 
 use std::rc::Rc;
 
@@ -31,24 +31,24 @@ const NO_ROOM: u16 = 1461;
 /// ER_WRONG_ARGUMENTS.
 const WRONG_ARGUMENTS: u16 = 1210;
 
-/// ER_MALFORMED_PACKET: what MySQL says where values are missing.
+/// ER_MALFORMED_PACKET: MySQL's error where values are missing.
 const MALFORMED: u16 = 1835;
 
 /// ER_UNSUPPORTED_PS.
 const UNSUPPORTED: u16 = 1295;
 
-/// ER_NEED_REPREPARE: the server has given up preparing it anew by itself. ER_UNKNOWN_STMT_HANDLER: it does not know it.
+/// ER_NEED_REPREPARE: the server has given up preparing the statement anew by itself. ER_UNKNOWN_STMT_HANDLER: it does not know the statement.
 const USELESS: [u16; 2] = [1615, 1243];
 
 /// ER_BAD_DB_ERROR and ER_DBACCESS_DENIED_ERROR: USE has changed nothing.
 const SCHEMA_REFUSED: [u16; 2] = [1049, 1044];
 
-/// The answer to COM_STMT_PREPARE is kept until it is whole, unless `held_answer_memory` is used up. It has at most 65,535 parameters, which
-/// the servers describe in 24 bytes each, and 4,096 columns.
+/// Largest answer to COM_STMT_PREPARE that is kept until it is whole, in bytes, unless `held_answer_memory` is used up. It has at most 65,535
+/// parameters, which the servers describe in 24 bytes each, and 4,096 columns.
 pub(crate) const LARGEST_ANSWER: usize = 8 << 20;
 
 impl Server {
-    /// The definition that has to be prepared on this backend before the request can be executed there.
+    /// Returns the definition that has to be prepared on this backend before the request can be executed there.
     pub(crate) fn lacking_definition(
         &self,
         backend_key: BackendKey,
@@ -59,7 +59,7 @@ impl Server {
         found.is_none().then_some(about.definition)
     }
 
-    /// Which of a backend's statements an execution can have.
+    /// Returns the statement of a backend that an execution can have.
     pub(crate) fn statement_for(&self, backend_key: BackendKey, about: &About) -> Option<Serves> {
         let prepared = &self.backends[backend_key].session.prepared;
         let own = Serves::Own(about.number);
@@ -72,7 +72,7 @@ impl Server {
         })
     }
 
-    /// There was no room for the answer to COM_STMT_PREPARE, which made it an error. Returns the client's.
+    /// Makes an error of the answer to COM_STMT_PREPARE, since there was no room for it. Returns the client's answer.
     fn refuse_to_prepare(
         &mut self,
         settings: &Settings,
@@ -91,7 +91,7 @@ impl Server {
         answer
     }
 
-    /// COM_STMT_CLOSE, which has no answer.
+    /// Sends COM_STMT_CLOSE, which has no answer.
     pub(super) fn close_prepared(&mut self, key: BackendKey, id: u32) {
         let mut packet = Vec::new();
         let mut payload = vec![CommandKind::StmtClose as u8];
@@ -101,42 +101,42 @@ impl Server {
     }
 }
 
-/// The next step on the way to a statement that is not prepared yet on a backend.
+/// The next step towards a statement that is not prepared yet on a backend.
 pub(super) enum ToPrepare {
-    /// It is prepared, by this text.
+    /// Prepare the statement, by this text.
     Statement(Rc<[u8]>),
-    /// Its client's session state is set, in which it may be prepared too.
+    /// Set the client's session state, in which the statement may be prepared too.
     StateOfClient,
-    /// The session state is set in which it has to be prepared, by so many statements.
+    /// Set the session state in which the statement has to be prepared, by this text of so many statements.
     State(Vec<u8>, u8),
 }
 
-/// What has become of a statement that was prepared ahead of an execution.
+/// The fate of a statement that was prepared ahead of an execution.
 pub(super) enum PreparedAgain {
     /// The execution goes on: the statement is there, or is tried once more.
     GoesOn,
-    /// It waits for room on the server.
+    /// The execution waits for room on the server.
     Waits,
-    /// The server has refused it.
+    /// The server has refused the statement.
     Refused,
-    /// The server has not said which it is.
+    /// The server has said neither.
     Unsaid,
     /// There is no execution any more.
     Unwanted,
 }
 
-/// What has become of a client's own COM_STMT_PREPARE.
+/// The fate of a client's own COM_STMT_PREPARE.
 pub(super) enum Prepared {
-    /// It is over, with this answer for its client.
+    /// The command is over, with this answer for its client.
     Ended(Vec<u8>),
-    /// The server had no room for it, and it is tried once more.
+    /// The server had no room for the statement, and it is tried once more.
     TriedAgain,
-    /// It waits for room on the server.
+    /// The command waits for room on the server.
     Waits,
 }
 
 impl PreparedStatements<'_> {
-    /// The next step on the way to a statement that is not prepared yet. `has_ahead`: something of its client's session state is missing.
+    /// Returns the next step towards a statement that is not prepared yet. `has_ahead`: a part of its client's session state is missing.
     pub(super) fn next_to_prepare(
         &self,
         key: ClientKey,
@@ -160,7 +160,7 @@ impl PreparedStatements<'_> {
         ToPrepare::State(texts.join(&b';'), preludes)
     }
 
-    /// The session state that was sent for a client's definition stands on its backend. False where the client does not need it any more.
+    /// Notes that the session state for a client's definition stands on its backend. False where the client does not need it any more.
     pub(super) fn state_of_definition_stands(&mut self, key: BackendKey, client: ClientKey) -> bool {
         let Some(about) = self.about(client) else { return false };
         let state = self.state_to_prepare(client, key, about.definition);
@@ -172,14 +172,14 @@ impl PreparedStatements<'_> {
         true
     }
 
-    /// This is a backend's session state now.
+    /// Notes a backend's session state.
     pub(super) fn state_stands(&mut self, key: BackendKey, state: SessionState) {
         let session = self.sessions.states.hold(state);
         self.servers.set_backend_session(key, session, &mut self.sessions.states);
         self.sessions.states.release(session);
     }
 
-    /// A statement was prepared ahead of an execution, or not.
+    /// Takes the answer to a preparation ahead of an execution.
     pub(super) fn prepared_again(
         &mut self,
         key: BackendKey,
@@ -207,7 +207,7 @@ impl PreparedStatements<'_> {
         }
     }
 
-    /// The server had no room for the statement of a request.
+    /// Decides about a request with a statement that the server had no room for, and counts the attempt.
     fn becomes_without_room(&mut self, key: BackendKey, request: &mut Request) -> WithoutRoom {
         let (server, tables) = (self.servers.of_mut(key), (&*self.clients, &mut *self.sessions));
         let becomes = server.without_room(self.now, self.pool, tables, key, request);
@@ -217,7 +217,7 @@ impl PreparedStatements<'_> {
         becomes
     }
 
-    /// The same for one that is with its client.
+    /// Decides likewise about the request that a client holds.
     fn without_room(&mut self, key: BackendKey, client: ClientKey) -> WithoutRoom {
         let Some(mut request) = self.clients[client].request.take() else { return WithoutRoom::Refused };
         let becomes = self.becomes_without_room(key, &mut request);
@@ -225,7 +225,7 @@ impl PreparedStatements<'_> {
         becomes
     }
 
-    /// The answer to a client's own COM_STMT_PREPARE, with its own number for the statement, where there is one.
+    /// Returns the answer to a client's own COM_STMT_PREPARE, with the client's number for the statement, where there is one.
     pub(super) fn answer_to_prepare(
         &mut self,
         key: BackendKey,
@@ -265,7 +265,7 @@ impl PreparedStatements<'_> {
         Prepared::Ended(answer)
     }
 
-    /// A client has prepared a statement, which the server knows by this number, and which has so many parameters. Returns the client's number.
+    /// Notes that a client has prepared a statement, with the server's number and so many parameters. Returns the client's number.
     fn note_prepared(
         &mut self,
         key: BackendKey,
@@ -285,7 +285,7 @@ impl PreparedStatements<'_> {
         number
     }
 
-    /// The session state in which a definition is prepared for a client on its backend.
+    /// Returns the session state in which a definition is prepared for a client on its backend.
     fn state_to_prepare(
         &self,
         key: ClientKey,
@@ -299,7 +299,7 @@ impl PreparedStatements<'_> {
         self.sessions.states.state(client).to_prepare(wanted, found, template.defines())
     }
 
-    /// The server has refused the definition's default schema and nothing else: what the backend's state is then.
+    /// Returns the backend's state where the server has refused the definition's default schema and nothing else.
     pub(super) fn refused_schema(
         &self,
         key: BackendKey,
@@ -320,7 +320,7 @@ impl PreparedStatements<'_> {
         self.clients[client].request.as_ref()?.about.as_deref().copied()
     }
 
-    /// The definition that a client has prepared, held for the client.
+    /// Returns the definition that a client has prepared, held for the client.
     fn definition_of(&mut self, client: ClientKey, request: &Request, parameters: u16) -> DefinitionId {
         let session = self.clients[client].session.id.expect("a client with requests has logged in");
         let mut template = request.changes.template.as_deref().expect("what prepares has one").clone();
@@ -335,8 +335,8 @@ impl PreparedStatements<'_> {
         definition
     }
 
-    /// A statement stands on a backend: takes the place of an older one, and of the one used longest ago where there are
-    /// too many.
+    /// Keeps a statement that stands on a backend. Closes an older one in the same place, and the one used longest ago where there are too
+    /// many.
     fn keep_prepared(&mut self, key: BackendKey, definition: DefinitionId, serves: Serves, id: u32) {
         match self.servers[key].session.prepared.insert(definition, serves, id) {
             Some(before) => self.servers.of_mut(key).close_prepared(key, before),
@@ -363,7 +363,7 @@ impl PreparedStatements<'_> {
         }
     }
 
-    /// Closes the statement that was used longest ago on the backend with most of them, of this server or of all; false where none can be
+    /// Closes the statement that was used longest ago on the backend with most of them, of this server or of all. False where none can be
     /// closed.
     fn close_where_most_are(&mut self, on: Option<ServerKey>) -> bool {
         let is_there = |key: BackendKey| on.is_none_or(|server| server == key.server());
@@ -374,8 +374,8 @@ impl PreparedStatements<'_> {
         most.map(|(key, _)| key).is_some_and(|key| self.servers.of_mut(key).close_oldest(self.sessions, key))
     }
 
-    /// Closes statements that no client has any more, or that can be prepared again, until their definitions leave room for
-    /// `more` bytes of text. An error where clients have too many themselves.
+    /// Closes statements that no client has any more, or that can be prepared again, until their definitions leave room for `more` bytes of
+    /// text. An error where clients have too many themselves.
     pub(crate) fn make_room_for_text(&mut self, more: usize) -> Result<(), MySqlError> {
         let memory = self.settings.prepared_statement_memory;
         while self.sessions.definitions.text_bytes() + more > memory {
@@ -391,7 +391,7 @@ impl PreparedStatements<'_> {
         self.servers.of_mut(key).prepared_is_closed(self.sessions, key, definition, id);
     }
 
-    /// The server's number for the statement that a request executes, which is prepared there.
+    /// Returns the server's number for the statement that a request executes, which is prepared there.
     pub(crate) fn id_on(&mut self, backend_key: BackendKey, about: &About) -> Option<u32> {
         let found = self.servers.of(backend_key).statement_for(backend_key, about)?;
         let wants_cursor = matches!(about.action, Action::Execute { cursor: true, .. });
@@ -419,7 +419,7 @@ impl PreparedStatements<'_> {
         id
     }
 
-    /// An execution, a fetch or a reset has ended: whether a cursor is open now.
+    /// Notes whether a cursor is open behind an execution, a fetch or a reset.
     pub(crate) fn note_cursor(
         &mut self,
         key: BackendKey,
@@ -478,8 +478,8 @@ impl PreparedStatements<'_> {
         self.note_cursors(client);
     }
 
-    /// An execution has failed in a way that leaves its statement on the server in doubt: it is closed, and prepared again
-    /// when it is needed. To be called once nobody asks the backend about the failure any more.
+    /// Closes a statement that an execution's failure leaves in doubt on the server. It is prepared again when it is needed. To be called once
+    /// nobody asks the backend about the failure any more.
     pub(crate) fn drop_doubtful(&mut self, key: BackendKey, about: &About, summary: &Summary) {
         let Action::Execute { long_data, .. } = about.action else { return };
         let doubtful = summary.error.as_ref().is_some_and(|error| long_data || USELESS.contains(&error.code));
@@ -492,7 +492,7 @@ impl PreparedStatements<'_> {
         }
     }
 
-    /// A client closes a statement that has an open cursor.
+    /// Closes a client's own statement with an open cursor on the server.
     pub(crate) fn close_own(&mut self, key: BackendKey, definition: DefinitionId, number: u32) {
         if let Some(id) = self.servers[key].session.prepared.remove(definition, Serves::Own(number)) {
             self.prepared_is_closed(key, definition, id);
@@ -501,7 +501,7 @@ impl PreparedStatements<'_> {
 }
 
 impl Servers {
-    /// All that is prepared on a backend is gone with its session.
+    /// Forgets all that is prepared on a backend, gone with its session.
     pub(super) fn forget_prepared_on(
         &mut self,
         key: BackendKey,
@@ -516,10 +516,10 @@ impl Servers {
     }
 }
 
-/// Whether a prepared text has to be executed where it was prepared: it reads what only the server of the statement before
-/// knows, and no literal can be put in its place. `in_schema`: there was a default schema. `keeps_types`: user variables keep the type
-/// that they had when it was prepared (MySQL's manual, "User-Defined Variables", since 8.0.22), so that what another client has
-/// prepared is something else. It is its client's own there until that closes it, since it cannot be prepared again.
+/// Says whether a prepared text has to be executed where it was prepared. So it is where the text reads values that only the server of the
+/// statement before knows, and no literal can stand for them. `in_schema`: there was a default schema. `keeps_types`: user variables keep
+/// the type of the preparation (MySQL's manual, "User-Defined Variables", since 8.0.22), so that another client's preparation differs.
+/// Such a statement is its client's own until that closes it, since it cannot be prepared again.
 pub(crate) fn stays(request: &Request, in_schema: bool, keeps_types: bool) -> bool {
     let reads = request.statement.reads;
     // Calls become literals when it is executed.
@@ -534,8 +534,8 @@ pub(crate) fn stays(request: &Request, in_schema: bool, keeps_types: bool) -> bo
         || (!in_schema && template.is_some_and(|template| template.mentions_schema))
 }
 
-/// An execution's values did not fit its statement, or there was more than one for what takes one
-/// (`Prepared_statement::execute_bulk_loop`), so that nothing has happened.
+/// Says whether an execution had values that do not fit its statement, or several for a statement that takes one
+/// (`Prepared_statement::execute_bulk_loop`). Nothing has happened then.
 fn has_wrong_values(error: &ServerError) -> bool {
     [UNSUPPORTED, MALFORMED].contains(&error.code)
         || (error.code == WRONG_ARGUMENTS && error.message.ends_with(b"mysqld_stmt_execute"))

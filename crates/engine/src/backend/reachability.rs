@@ -1,4 +1,4 @@
-//! Whether the server can be reached, and why it cannot.
+//! The state of reaching the server, and the reason where it cannot be reached.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use seam::{HOST_NOT_FOUND, Instant};
 
 use crate::frozen::Distance;
 
-/// Whether the server can be reached, and when to try again.
+/// The state of reaching the server, and the time of the next attempt.
 #[derive(Debug)]
 pub(crate) struct Reachability {
     state: Reach,
-    /// Which of the configured addresses is in use.
+    /// Place of the address in use among the configured ones.
     pub(crate) address: usize,
-    /// When it was last said that it does not get a password.
+    /// Time at which it was last said that the server does not get a password.
     pub(crate) withheld_at: Option<Instant>,
 }
 
@@ -30,15 +30,15 @@ enum Reach {
     },
 }
 
-/// The first pause after a failed attempt; a restarting server answers within seconds, so begin well below one.
+/// The first pause after a failed attempt. A restarting server answers within seconds, so the pauses begin well below one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause: short enough that clients hardly notice the server's return, long enough not to flood its log.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Why a server that takes connections and says nothing cannot be used.
+/// The reason where a server takes connections and says nothing.
 pub(crate) const NO_ANSWER: &str = "no answer within backend_connect_timeout";
 
-/// Why one of a group cannot be used that has let a backend log in, see [`crate::cluster::proof`].
+/// The reason where a member of a group has let a backend log in and is not proved, see [`crate::cluster::proof`].
 pub(crate) const NO_PROOF: &str = "it lets us log in, but its check has not answered within backend_connect_timeout since: it may be a new \
                                    process, in no group";
 
@@ -95,12 +95,12 @@ impl Reachability {
         matches!(self.state, Reach::Up)
     }
 
-    /// Whether an attempt makes sense now.
+    /// Says whether an attempt makes sense now.
     pub(crate) fn may_connect(&self, now: Instant) -> bool {
         self.next_attempt().is_none_or(|retry| retry <= now)
     }
 
-    /// When the next attempt is due; `None` while the server is up.
+    /// Returns the time of the next attempt; `None` while the server is up.
     pub(crate) fn next_attempt(&self) -> Option<Instant> {
         match self.state {
             Reach::Up => None,
@@ -109,7 +109,7 @@ impl Reachability {
         }
     }
 
-    /// Why the server cannot be reached.
+    /// Returns the reason for which the server cannot be reached.
     pub(crate) fn reason(&self) -> &str {
         match &self.state {
             Reach::Up => "it is up",
@@ -118,7 +118,7 @@ impl Reachability {
         }
     }
 
-    /// Whether the latest attempts have failed.
+    /// Says whether the latest attempts have failed.
     pub(crate) fn is_down(&self) -> bool {
         matches!(self.state, Reach::Down { .. })
     }
@@ -127,13 +127,13 @@ impl Reachability {
         self.state = Reach::Up;
     }
 
-    /// The server is at another address from now on, where nobody has tried yet.
+    /// Notes that the server is at another address from now on, where nobody has tried yet.
     pub(crate) fn move_to(&mut self, address: usize) {
         self.address = address;
         self.state = Reach::Untried;
     }
 
-    /// An attempt failed: the pause doubles. True where this is news.
+    /// Notes that an attempt failed: the pause doubles. True where this is news.
     pub(crate) fn failed(&mut self, now: Instant, reason: String, next_address: Option<usize>) -> bool {
         let (pause, news) = match self.state {
             Reach::Up | Reach::Untried => (FIRST_PAUSE, true),
@@ -147,7 +147,7 @@ impl Reachability {
     }
 }
 
-/// What the system says of a connection that did not come about, and what to look at first.
+/// Returns the system's error about a connection that did not come about, and the first thing to look at.
 pub(crate) fn connect_error(errno: i32) -> String {
     let error = std::io::Error::from_raw_os_error(errno);
     match error.kind() {

@@ -1,4 +1,4 @@
-//! A server refuses a login of ours: for want of room, for what it thinks of the account, or because it lets nobody in.
+//! A server refuses a login of ours: for want of room, because of the account, or because it lets nobody in.
 
 use std::time::Duration;
 
@@ -16,31 +16,31 @@ use crate::pool::Pool;
 use crate::servers::Servers;
 use crate::workers::places::Origin;
 
-/// ER_TOO_MANY_USER_CONNECTIONS: it takes no more of this user.
+/// ER_TOO_MANY_USER_CONNECTIONS: the server takes no more of this user.
 const USER_FULL: u16 = 1203;
 
-/// ER_USER_LIMIT_REACHED: a limit of the account's, on connections at a time or, for which nobody waits, on what it does in an hour.
+/// ER_USER_LIMIT_REACHED: a limit of the account, on connections at a time, or on its work in an hour, which nobody waits for.
 const USER_LIMITED: u16 = 1226;
 
-/// How both servers call the former (check_for_max_user_connections).
+/// Name of the former limit in both servers (check_for_max_user_connections).
 const AT_A_TIME: &str = "max_user_connections";
 
 /// ER_ACCESS_DENIED_ERROR, and ER_ACCESS_DENIED_NO_PASSWORD_ERROR of plugins that say nothing of passwords.
 const WRONG_PASSWORD: u16 = 1045;
 const WRONG_PASSWORD_UNSAID: u16 = 1698;
 
-/// How long a server that takes no more is left alone: connections of others end all the time, so not long.
+/// A server that takes no more is left alone for this time. Connections of others end all the time, so it is short.
 const NO_ROOM_PAUSE: Duration = Duration::from_secs(1);
 
-/// Another worker has closed a backend so that we may open one, and the server has not noticed yet: it takes a fraction of
-/// a millisecond, or longer where it is busy.
+/// Pause where another worker has closed a backend so that we may open one, and the server has not noticed yet. That takes a fraction of
+/// a millisecond, or longer where the server is busy.
 const SOON: Duration = Duration::from_millis(20);
 
-/// So often a granted place is tried before it is given back: somebody else has taken it. A second in all, as the pause.
+/// Most attempts with a granted place before it is given back: somebody else has taken it. They take a second in all, as the pause does.
 const TRIES: u32 = 50;
 
-/// The SQLSTATE of an error with which a server refuses a login, by the servers' lists of errors: in the place of a greeting it comes
-/// without one.
+/// Returns the SQLSTATE of an error with which a server refuses a login, by the servers' lists of errors. An error in the place of a
+/// greeting comes without one.
 fn state_of_refusal(code: u16) -> &'static [u8; 5] {
     match code {
         WRONG_PASSWORD | WRONG_PASSWORD_UNSAID => b"28000",
@@ -59,17 +59,17 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// Whether the server lets nobody in.
+    /// Says whether the server lets nobody in.
     pub(super) fn is_of_all(&self) -> bool {
         matches!(self.code, OFFLINE | SHUTDOWN)
     }
 
-    /// Whether the server takes as many of this user as it may, some of which will end.
+    /// Says whether the server takes as many of this user as it may at a time, so that room comes when one ends.
     pub(super) fn has_room_soon(&self) -> bool {
         self.code == USER_FULL || (self.code == USER_LIMITED && self.message.contains(AT_A_TIME))
     }
 
-    /// What it says of a client's password, where the login was to find out whether that is right.
+    /// Returns the verdict on a client's password, where the login was to find out whether it is right.
     pub(super) fn of_claim(&self, backend: &Backend) -> Unproved {
         match self.code {
             SERVER_FULL => Unproved::NotNow,
@@ -91,18 +91,18 @@ impl From<Refusal> for MySqlError {
     }
 }
 
-/// Why a login was refused.
+/// The reason for which a login was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// The server has as many connections as it takes. The backend had come by its place so.
+    /// The server has as many connections as it takes. The backend had got its place in this way.
     ServerIsFull(Origin),
-    /// It takes no more of this user now, or others of the account stand: those go on.
+    /// The server takes no more of this user now, or others of the account stand: those go on.
     NoRoom,
-    /// It does not let the account in.
+    /// The server does not let this account in.
     Account(IdentityId),
 }
 
-/// Backends whose logins were refused, and who waits for them.
+/// Backends with logins that were refused, and the clients that wait for them.
 pub(super) struct RefusedLogins<'a> {
     pub(super) now: Instant,
     pub(super) pool: &'a Pool,
@@ -112,7 +112,7 @@ pub(super) struct RefusedLogins<'a> {
 }
 
 impl RefusedLogins<'_> {
-    /// Why a backend's login was refused. For want of room the account is left alone for a while.
+    /// Returns the reason for which a backend's login was refused. For want of room the account is left alone for a while.
     pub(super) fn reason(&mut self, key: BackendKey, refusal: &Refusal) -> Reason {
         let backend = &self.servers[key];
         let identity = backend.account.identity;
@@ -130,8 +130,8 @@ impl RefusedLogins<'_> {
         Reason::NoRoom
     }
 
-    /// The server has as many connections as it takes: what stands is our limit now, which others share with us. False where nobody has to
-    /// hear of that, since a place that another worker has given up is tried again.
+    /// Notes that the server has as many connections as it takes. The number that stands is our limit now, and others share it. False where
+    /// nobody has to hear of that, since a place that another worker has given up is tried again.
     pub(super) fn note_full(&mut self, server: ServerKey, origin: Origin) -> bool {
         let (places, full) = (&self.pool.workers.places, &mut self.servers[server].full);
         let tries = full.as_ref().map_or(0, |full| full.tries) + 1;
@@ -145,7 +145,7 @@ impl RefusedLogins<'_> {
         true
     }
 
-    /// Who hears that the server does not let their account in: nobody, where another backend is opened by a password that was proved before.
+    /// Returns the clients that hear of their account's refusal. None, where another backend is opened by a password that was proved before.
     pub(super) fn who_hears(&mut self, server: ServerKey, identity: IdentityId, code: u16) -> Vec<ClientKey> {
         self.servers[server].control.ask_for_accounts();
         if code == WRONG_PASSWORD && self.logins.identities.go_back(identity) {

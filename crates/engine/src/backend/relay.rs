@@ -1,5 +1,5 @@
-//! Where the parts of an answer go as it comes: to the client, to those that wait for the same one, and what it says to what is remembered
-//! of its statement.
+//! Takes the parts of an answer to their places as it comes: to the client, to others that wait for the same answer, and to the summary of
+//! its statement.
 
 use std::borrow::Cow;
 
@@ -16,30 +16,30 @@ use crate::outbox::Outbox;
 use crate::session::known_answers::Question;
 use crate::session::trackers::{self, Told};
 
-/// Answers to our own questions are small: the warnings of one statement (max_error_count, 64 by default).
+/// Largest answer to a question of our own, in bytes. Such answers are small: the warnings of one statement (max_error_count, 64 by default).
 pub(super) const LARGEST_KEPT: usize = 64 << 10;
 
-/// Takes what a reply reader finds to its places.
+/// Takes the findings of a reply reader to their places.
 pub(super) struct Relay<'a> {
     pub(super) outbox: &'a mut Outbox,
     /// The client's connection; `None` where the answer is for us or for nobody.
     pub(super) to: Option<seam::ConnectionId>,
-    /// How many bytes are kept here.
+    /// Number of bytes that may be kept here.
     pub(super) keep: usize,
-    /// They go to the client at the end, from here, if there are no more than that.
+    /// True where the kept bytes go to the client at the end, if there are no more than `keep`.
     pub(super) holds: bool,
     pub(super) group: Option<&'a mut Group>,
-    /// What the client hears of changes of its session.
+    /// Filter for the changes of its session that the client hears of.
     pub(super) told: Option<Told<'a>>,
-    /// The changes are kept here as they come.
+    /// True where the changes are kept here as they come.
     pub(super) keeps_changes: bool,
-    /// That the server takes no writes is not for the client, whose statement goes to another one.
+    /// The errors that do not go to the client, since its statement goes to another server.
     pub(super) withholds: Withholds,
     pub(super) summary: &'a mut Summary,
 }
 
 impl Client {
-    /// How much of the answer to its statement is looked at here.
+    /// Returns the number of bytes of its statement's answer that are kept here.
     pub(super) fn keeps(&self) -> usize {
         match self.request.as_ref().and_then(|request| request.remember.as_ref()) {
             _ if self.awaits_lock() => LARGEST_KEPT,
@@ -49,12 +49,12 @@ impl Client {
         }
     }
 
-    /// Whether the answer to its statement is held until it is whole.
+    /// Says whether the answer to its statement is held until it is whole.
     pub(super) fn holds_answer(&self) -> bool {
         self.request.as_ref().is_some_and(|request| request.held.is_some() || request.kills.is_some())
     }
 
-    /// Whether what its statement changes of the session is remembered.
+    /// Says whether its statement's changes of the session are remembered.
     pub(super) fn keeps_changes(&self) -> bool {
         let remember = self.request.as_ref().and_then(|request| request.remember.as_ref());
         matches!(remember, Some(Question::Set(_)))
@@ -68,9 +68,9 @@ const ENDED: [u16; 4] = [1317, 1927, 1969, 3024];
 #[derive(Clone, Copy)]
 pub(super) enum Withholds {
     Nothing,
-    /// Those by which a server says that it takes no writes.
+    /// Errors by which a server says that it takes no writes.
     Refusals,
-    /// All of the statement itself, but that it was interrupted: that is meant for the client.
+    /// All errors of the statement itself, but for its interruption, which is meant for the client.
     Errors,
 }
 
@@ -169,7 +169,7 @@ impl ReplySink for Relay<'_> {
     }
 }
 
-/// The first number in `Records: 3  Duplicates: 0  Warnings: 0` (ER_INSERT_INFO) or `Rows matched: 3  Changed: 1  Warnings: 0`
+/// Returns the first number in `Records: 3  Duplicates: 0  Warnings: 0` (ER_INSERT_INFO) or `Rows matched: 3  Changed: 1  Warnings: 0`
 /// (ER_UPDATE_INFO).
 fn number_behind(words: &[u8], info: &[u8]) -> Option<u64> {
     let number = info.strip_prefix(words)?.split(|b| !b.is_ascii_digit()).next()?;
@@ -177,7 +177,7 @@ fn number_behind(words: &[u8], info: &[u8]) -> Option<u64> {
 }
 
 impl Summary {
-    /// How many results there were, an error among them.
+    /// Returns the number of results, an error among them.
     pub(crate) fn answers(&self) -> u32 {
         self.counts.results.saturating_add(u32::from(self.error.is_some()))
     }

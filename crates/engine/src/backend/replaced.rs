@@ -1,8 +1,8 @@
 //! A server that has been replaced by another one at the same address: MariaDB by MySQL, an old version by a new one.
 //!
-//! What a backend means, which questions are asked on it and what its answers say depends on what the server is, and a client
-//! knows from its greeting what it may ask for. So a backend serves only the server that the service account has found, and clients
-//! that were greeted in the name of another kind of server are told, with their next statement, that this one has gone.
+//! The kind of server decides which questions are asked on a backend, and how its answers are read. A client knows from its greeting which
+//! features it may ask for. So a backend serves only the server that the service account has found. Clients that were greeted in the
+//! name of another kind of server are told, with their next statement, that this one has gone.
 
 use wire::Capabilities;
 
@@ -12,13 +12,13 @@ use crate::server::Server;
 use crate::server_login::Established;
 
 impl Facts {
-    /// Whether what answers now is another server than this. The last numbers of a version change nothing here, and nodes
-    /// behind one address may differ in them.
+    /// Says whether the server found now is another one than this. The last numbers of a version change nothing here, and nodes behind one
+    /// address may differ in them.
     pub(crate) fn is_another(&self, found: &Self) -> bool {
         self.version.major() != found.version.major() || self.disappoints_clients(found)
     }
 
-    /// Whether clients that were greeted in the name of this server may count on what another one has not.
+    /// Says whether clients that were greeted in the name of this server may count on a feature that the other one lacks.
     pub(crate) fn disappoints_clients(&self, found: &Self) -> bool {
         let promised = OFFERED & self.capabilities;
         self.is_mariadb() != found.is_mariadb() || promised.without(found.capabilities) != Capabilities::NONE
@@ -26,7 +26,7 @@ impl Facts {
 }
 
 impl Server {
-    /// A backend's login says what the server is: the version of that, where it is not the one that is known.
+    /// Returns the version of the server by a backend's login, where it is not the known one.
     pub(super) fn is_replaced_by(&self, established: &Established) -> Option<String> {
         let found = Facts::new(established);
         let replaced = self.facts.as_ref().is_some_and(|facts| facts.is_another(&found));

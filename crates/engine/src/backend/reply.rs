@@ -1,6 +1,6 @@
-//! From the server back to the client: relays an answer, and draws the consequences at its end, also for clients that wait for the same
-//! answer ([`crate::coalescing`]). And what becomes of statements in flight whose answer does not come: those that go elsewhere, and those
-//! of a backend that is lost.
+//! The way from the server back to the client: relays an answer, and draws the consequences at its end, also for clients that wait for the
+//! same answer ([`crate::coalescing`]). Decides about statements in flight that get no answer: they go elsewhere, or are lost with their
+//! backend.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -31,11 +31,11 @@ use crate::request::{Request, RequestKind};
 use crate::session::aftermath::Diagnostics;
 use crate::shares::Parties;
 
-/// An answer whose client has gone is read to its end up to this size, since a new backend costs more than that.
+/// Largest answer for a client that has gone which is read to its end, in bytes. A new backend costs less than reading more.
 const LARGEST_UNWANTED: u64 = 1 << 20;
 
 impl Engine {
-    /// Bytes of the server on a backend, cut anywhere: each belongs to the first statement in flight.
+    /// Takes bytes of the server on a backend, cut anywhere. Each byte belongs to the first statement in flight.
     pub(crate) fn backend_bytes(&mut self, key: BackendKey, mut bytes: &[u8]) {
         if matches!(self.servers[key].phase(), Phase::LoggingIn(_)) {
             return self.backend_login_bytes(key, bytes);
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Which errors of the server its client does not hear, since the statement goes elsewhere.
+    /// Returns the errors of the server that the client does not hear, since its statement goes elsewhere.
     fn withholds(&mut self, key: BackendKey, owner: Owner) -> Withholds {
         let of_client =
             matches!(owner, Owner::Client { command: RequestKind::Query | RequestKind::Execute, .. });
@@ -106,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// The client that hears an answer as it comes, and how much of it is kept here.
+    /// Returns the connection of the client that hears an answer as it comes, and the number of its bytes that may be kept here.
     fn goes_to(&self, owner: Owner) -> (Option<seam::ConnectionId>, usize) {
         match owner {
             Owner::Client { client, .. } if owner.is_heard() => {
@@ -120,7 +120,7 @@ impl Engine {
         }
     }
 
-    /// The server speaks out of turn: it says why it is about to close (a shutdown, a timeout).
+    /// Closes a backend that the server speaks to out of turn: the server says why it is about to close (a shutdown, a timeout).
     fn unasked_bytes(&mut self, key: BackendKey, bytes: &[u8]) {
         let said = bytes.get(wire::HEADER_LEN..).filter(|payload| payload.first() == Some(&0xff));
         let reason = match said.and_then(|payload| wire::ErrPacket::parse(payload).ok()) {
@@ -130,7 +130,7 @@ impl Engine {
         self.close_backend(key, &reason);
     }
 
-    /// The answer is not complete: a file may have been asked for, or nobody may want the rest.
+    /// Looks at an answer that is not complete: the server may have asked for a file, or nobody may want the rest.
     fn statement_goes_on(&mut self, key: BackendKey) {
         let backend = &mut self.servers[key];
         let alone = backend.in_flight.len() == 1;
@@ -176,7 +176,7 @@ impl Engine {
         self.views.tallies.note(user.unwrap_or_default(), schema.unwrap_or_default(), took);
     }
 
-    /// An answer is complete.
+    /// Draws the consequences of a complete answer.
     fn statement_ended(&mut self, key: BackendKey, mut statement: InFlight, took: Duration) {
         self.servers.of_mut(key).lock_wait_ended(self.now, key, &mut self.scheduling.waits);
         self.servers.of_mut(key).answered_before_closing(&mut self.pool, key);
@@ -251,7 +251,7 @@ impl Engine {
         self.backend_rests(key);
     }
 
-    /// Where nothing is left in flight: the permit goes back, and a backend that nobody holds becomes free.
+    /// Puts a backend to rest where nothing is left in flight. Its permit goes back, and a backend that nobody holds becomes free.
     pub(crate) fn backend_rests(&mut self, key: BackendKey) {
         if self.servers.get(key).is_none_or(|backend| !backend.in_flight.is_empty() || !backend.is_ready()) {
             return;
@@ -272,13 +272,13 @@ impl Engine {
         }
     }
 
-    /// A client's session and the backend on which its statement has run.
+    /// Borrows a client's session and the backend on which its statement has run.
     pub(super) fn session_on(&mut self, key: BackendKey, own: ClientKey) -> SessionOnBackend<'_> {
         let Self { clients, servers, sessions, client_memory, .. } = self;
         SessionOnBackend { own, client: &mut clients[own], key, servers, sessions, client_memory }
     }
 
-    /// Clients whose reads run together.
+    /// Borrows the clients that have reads which run together.
     pub(crate) fn coalescing(&mut self) -> Coalescing<'_> {
         let Self { now, settings, pool, logins, sessions, scheduling, clients, client_memory, .. } = self;
         let parties = Parties::new(*now, settings, pool, logins, sessions);
@@ -286,20 +286,20 @@ impl Engine {
         Coalescing { parties, scheduling, clients, client_memory, servers, outbox }
     }
 
-    /// A statement that has run for too long is about to be ended: the others that wait for its answer are told so.
+    /// Tells the others that wait for a statement's answer that it is about to be ended, since it has run for too long.
     pub(crate) fn end_group(&mut self, backend_key: BackendKey, error: &MySqlError) {
         for follower in self.servers.followers_behind(backend_key, &self.clients) {
             self.cancel_queued(follower, error);
         }
     }
 
-    /// The request of a follower that is answered with the leader, its wait counted.
+    /// Takes the request of a follower that is answered with the leader, and counts its wait.
     fn take_answered(&mut self, key: ClientKey) -> Option<Box<Request>> {
         self.coalescing().count_wait(key);
         self.take_request(key)
     }
 
-    /// The reply to a group's statement is complete.
+    /// Draws the consequences of the complete reply to a group's statement.
     pub(crate) fn group_ended(
         &mut self,
         key: BackendKey,
@@ -329,7 +329,7 @@ impl Engine {
         }
     }
 
-    /// Gives each follower the statement's aftermath. Its warnings are being asked for where the leader asks for its own.
+    /// Gives each follower the statement's aftermath. The warnings come later where the leader asks for its own.
     fn followers_answered(
         &mut self,
         key: BackendKey,
@@ -372,7 +372,7 @@ impl Engine {
         }
     }
 
-    /// The server's answer to SHOW WARNINGS after a group's statement, which is the followers' too.
+    /// Gives the followers the server's answer to SHOW WARNINGS after a group's statement.
     pub(crate) fn share_diagnostics(&mut self, leader: ClientKey, group: &Group) {
         let saved = self.clients.get(leader).map(|leader| leader.session.aftermath.diagnostics.clone());
         for follower in followers_of(&self.clients, group) {
@@ -383,7 +383,7 @@ impl Engine {
         }
     }
 
-    /// The backend was lost in the middle of it, or is not to be trusted. Whether the statement ran, nobody knows.
+    /// Tells the followers that the backend was lost before the answer's end, or is not to be trusted. Nobody knows whether the statement ran.
     pub(crate) fn group_lost(&mut self, group: &Group) {
         for follower in followers_of(&self.clients, group) {
             match self.clients[follower].request.is_some() {
@@ -405,7 +405,8 @@ impl Engine {
         self.drain_client(key);
     }
 
-    /// The service account has found out what the server is, and whether it has functions that a view could call.
+    /// Lets reads go on that have waited for the service account. The account has found out what the server is, and whether it has functions
+    /// that a view could call. Where it has, a read that may have written ends with an error.
     pub(crate) fn primary_is_known(&mut self, has_no_functions: bool) {
         // The former one says nothing of the next, and refuses to say what it has where it takes no statements any more.
         if !self.why_no_backend().may_connect() {
@@ -418,7 +419,7 @@ impl Engine {
         }
     }
 
-    /// Whoever was refused something hears of it: the server is what it was taken for, so that the refusal was the statement's own.
+    /// Tells clients of their refusal: the server is what it was taken for, so that the refusal was the statement's own.
     pub(super) fn tell_refused(&mut self) {
         for client in self.following.take_refused() {
             let key = client.key;
@@ -431,7 +432,7 @@ impl Engine {
         }
     }
 
-    /// The server has refused a statement for what it is to the others: nothing of it has run.
+    /// Notes that the server has refused a statement because of its role: nothing of it has run.
     pub(super) fn refused_by_role(&mut self, key: BackendKey, client: ClientKey, statement: &mut InFlight) {
         let fate = self.elsewhere().refused(key, client, statement);
         let is_rolled_back = matches!(fate, Fate::RolledBack(..));
@@ -442,7 +443,7 @@ impl Engine {
         }
     }
 
-    /// Carries out what becomes of a statement that has left its server; false where its client has to hear of the loss.
+    /// Carries out the fate of a statement that has left its server. False where its client has to hear of the loss.
     fn meets_fate(&mut self, fate: Fate, statement: &mut InFlight) -> bool {
         match fate {
             Fate::Lost => return false,
@@ -455,13 +456,13 @@ impl Engine {
         true
     }
 
-    /// A client's open transaction has gone with its backend, and was not committed.
+    /// Tells a client that its open transaction has gone with its backend, and was not committed.
     pub(crate) fn tell_rolled_back(&mut self, client: ClientKey, sequence: u8) {
         self.pool.workers.chosen.tally.rolled_back();
         self.answers().rolled_back(client, sequence);
     }
 
-    /// A client's statement that was sent is queued once more, and each of those that waited for its answer goes alone.
+    /// Queues a client's statement once more that was sent. Each other client that waited for the same answer goes alone.
     pub(crate) fn wait_again(&mut self, key: ClientKey, statement: &mut InFlight, sent_before: SentBefore) {
         let group = statement.group.take();
         self.queue_again(key, statement.ends, group.as_deref());
@@ -470,8 +471,8 @@ impl Engine {
         }
     }
 
-    /// A client's statement goes back to where it stood in its queue, unless a KILL QUERY waits to end it: then it is over. Others that waited
-    /// for the same answer ask for themselves.
+    /// Puts a client's statement back to its place in the queue, unless a KILL QUERY waits to end it: then it is over. Others that waited for
+    /// the same answer ask for themselves.
     fn queue_again(&mut self, key: ClientKey, ends: Ends, group: Option<&Group>) {
         let followers = group.map_or_else(Vec::new, |group| followers_of(&self.clients, group));
         self.scheduling.queue_again(self.now, key, &mut self.clients[key]);
@@ -558,13 +559,13 @@ impl Engine {
         }
     }
 
-    /// The server was asked to end it.
+    /// Says whether the server was asked to end one of these clients.
     fn was_to_end(&self, statements: &VecDeque<InFlight>) -> bool {
         let clients = statements.iter().filter_map(|statement| self.clients.get(statement.owner.client()?));
         clients.into_iter().any(|client| client.loss.killed)
     }
 
-    /// Something still goes ahead of the client's statement.
+    /// Says whether a step still goes ahead of the client's statement.
     fn prepares(&self, key: ClientKey) -> bool {
         self.clients.get(key).is_some_and(|client| matches!(client.phase(), ClientPhase::Preparing))
     }

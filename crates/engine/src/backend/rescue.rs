@@ -1,15 +1,15 @@
-//! Short reads behind one that is stuck, on a backend that they share (`rescue_reads`).
+//! Rescues short reads that stand behind a stuck one, on a backend that they share (`rescue_reads`).
 //!
-//! A read that has never met a lock is sent behind others like any, and others behind it. Where it meets one (LOCK TABLES), those
-//! behind it would wait for that lock too, whatever they read: the server reads commands in order. So after a while they go
-//! back to their places in the queue, and from there to other backends; what the stuck one answers to them later is thrown
-//! away. Nothing is killed: the one that is stuck keeps its place in the server's queue for the lock.
+//! A read that has never met a lock is sent behind others like any, and others behind it. Where it meets one (LOCK TABLES), the reads
+//! behind it would wait for that lock too, since the server reads commands in order. So after a while they go back to their places in
+//! the queue, and from there to other backends. The server's later answers to the first sending are thrown away. Nothing is killed: the
+//! stuck read keeps its place in the server's queue for the lock.
 //!
-//! With one server this is the one case in which a statement that was sent is sent again. When it is, the server has not begun with it, since it
-//! has not answered the one before it; later it runs it once more, for nobody. That is harmless for what may be in flight behind
-//! others at all: plain SELECTs outside of transactions, without a stored function, that lock nothing and leave nothing behind. What
-//! the text does not show is a view that calls a function. So the service account asks first, each time, whether there is any stored
-//! or loaded function; where there is one, or that cannot be seen, nothing is sent again, and those behind the stuck one wait.
+//! With one server this is the one case in which a statement is sent twice. The server has not begun with it at that time, since it has
+//! not answered the one before it. Later it runs the statement once more, for nobody. That is harmless for reads that may be in flight
+//! behind others at all: plain SELECTs outside of transactions, without a stored function, that lock nothing and leave nothing behind.
+//! The text does not show a view that calls a function. So the service account asks first, each time, whether there is any stored or
+//! loaded function. Where there is one, or that cannot be seen, nothing is sent again, and the reads behind the stuck one wait.
 
 pub(crate) mod allowance;
 
@@ -31,14 +31,14 @@ use crate::settings::Settings;
 /// A read that was taken off the backend on which it stood behind a stuck one.
 pub(super) struct Rescued {
     pub(super) client: ClientKey,
-    /// How it was to end.
+    /// Order to end the read, as it stood.
     pub(super) ends: Ends,
-    /// Those that wait for its answer.
+    /// Clients that wait for its answer.
     pub(super) group: Option<Box<Group>>,
 }
 
 impl Servers {
-    /// The backends on which reads stand behind a stuck one.
+    /// Returns the backends on which reads stand behind a stuck one.
     pub(super) fn with_stuck_reads(
         &self,
         now: Instant,
@@ -50,7 +50,7 @@ impl Servers {
         self.sharing().filter(is_due).collect()
     }
 
-    /// When [`Self::with_stuck_reads`] finds another.
+    /// Returns the time at which [`Self::with_stuck_reads`] finds another.
     pub(crate) fn next_rescue(
         &self,
         now: Instant,
@@ -64,7 +64,7 @@ impl Servers {
 }
 
 impl Server {
-    /// When the first statement on a backend will have been stuck for so long that others behind it go elsewhere.
+    /// Returns the time at which the first statement on a backend will count as stuck, so that others behind it go elsewhere.
     fn rescue_due(
         &self,
         settings: &Settings,
@@ -101,7 +101,7 @@ impl Server {
 }
 
 impl Backend {
-    /// Reads of another kind than the first, or in another schema: its own kind would meet the same lock, on a backend of its own each.
+    /// Says whether a read may leave the backend: one of another kind or state than the first. The first one's kind would meet the same lock.
     fn may_lose(&self, clients: &Table<ClientKey, Client>, statement: &InFlight) -> bool {
         let Owner::Client { client, command: RequestKind::Query | RequestKind::Execute } = statement.owner
         else {
@@ -122,7 +122,7 @@ impl Backend {
 }
 
 impl Scheduling {
-    /// The first statement on a backend is stuck.
+    /// Notes that the first statement on a backend is stuck.
     pub(super) fn note_stuck(&mut self, now: Instant, backend: &Backend) {
         // Not where it is its client that is slow, in taking the answer.
         if let Some(first) = backend.in_flight.front().filter(|first| first.summary.relayed == 0) {
@@ -130,7 +130,7 @@ impl Scheduling {
         }
     }
 
-    /// A client's statement goes back to where it stood in its queue.
+    /// Puts a client's statement back to its place in its queue.
     pub(super) fn queue_again(&mut self, now: Instant, key: ClientKey, client: &mut Client) {
         client.backend = None;
         client.queue_again();

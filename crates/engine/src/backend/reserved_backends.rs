@@ -1,14 +1,14 @@
-//! Backends that are kept for kinds of statements that get on.
+//! Keeps backends for kinds of statements that get on.
 //!
-//! A lock that many want (FLUSH TABLES WITH READ LOCK, LOCK TABLES) stops within milliseconds as many statements as there are
-//! permits, before any of them has run for longer than its like and the server is asked what it waits for. Where there are about
-//! as many permits as there may be backends, those would be all of them, and nothing else could run until the lock is given back.
-//! So once most of a worker's share is in use, a kind takes no more of it than half while it *stands*: while none of it has
-//! ended since the oldest one that runs began, or for as long as it usually takes. What stands waits in the lane of contended kinds ([`super::contended`]), but needs
-//! permits as others do: it may be slow rather than wait.
+//! A lock that many want (FLUSH TABLES WITH READ LOCK, LOCK TABLES) stops as many statements as there are permits within milliseconds.
+//! None of them has run longer than its kind does by then, so the server has not been asked what it waits for. Where there are about as
+//! many permits as there may be backends, those would be all of them, and nothing else could run until the lock is given back. So once
+//! most of a worker's share is in use, a kind takes no more than half of that share while it *stands*. It stands while none of it has
+//! ended since the oldest running one began, or for as long as it usually takes. A kind that stands waits in the lane of contended kinds
+//! ([`super::contended`]), but needs permits as others do: it may be slow rather than wait.
 //!
-//! Where a lock comes while many statements of a kind are on their way to the disk, these still end one after the other, and hide that
-//! the next ones wait. So the very last backends are for kinds of which none is known to wait.
+//! A lock may come while many statements of a kind are on their way to the disk. These still end one after the other, and hide that the
+//! next ones wait. So the very last backends are for kinds of which none is known to wait.
 
 pub(crate) mod record;
 
@@ -26,19 +26,19 @@ use crate::servers::Servers;
 use crate::session::Sessions;
 use crate::settings::{Settings, ThreadHandling};
 
-/// One backend of so many is kept for kinds that get on. Those that stand may have half of them and half of the rest at once
-/// before that is noticed.
+/// One backend in this many is kept for kinds that get on. Kinds that stand may have half of all, and half of the rest at once, before
+/// that is noticed.
 const KEPT: u32 = 4;
 
-/// One of so many, and one at least, is for kinds of which none is known to wait for a lock.
+/// One backend in this many, and one at least, is for kinds of which none is known to wait for a lock.
 const LAST: u32 = 16;
 
-/// How long a kind is taken to stand where nothing happens that says otherwise: long enough that its statements do not move to
-/// and fro, short enough that nobody waits for long where a kind is slow and its turn has come.
+/// A kind is taken to stand for this time where nothing says otherwise. The time is long enough that its statements do not move to and
+/// fro, and short enough that nobody waits for long where a kind is slow and its turn has come.
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl Scheduling {
-    /// A statement of this kind has ended on a backend, while so many are in use. Says whether its kind, or all, were taken to stand.
+    /// Notes that a statement of this kind has ended on a backend, while so many are in use. True where its kind, or all, were taken to stand.
     pub(crate) fn note_progress<'a>(
         &mut self,
         now: Instant,
@@ -60,7 +60,7 @@ impl Scheduling {
         !self.reserve.standing.is_empty() && holds(&self.reserve.standing, fingerprint, schema, now)
     }
 
-    /// Says whether the statement on a backend is of such a kind.
+    /// Says whether the statement on a backend is of a kind that stands.
     pub(crate) fn runs_standing_kind(
         &self,
         now: Instant,
@@ -76,7 +76,7 @@ impl Scheduling {
                 .is_some_and(|(fingerprint, schema)| self.stands(now, fingerprint, schema))
     }
 
-    /// Says whether a client's statement that needs a backend is of a kind that stands, which is remembered then.
+    /// Says whether a client's statement that needs a backend is of a kind that stands. Remembers the kind then.
     pub(crate) fn finds_kind_standing(
         &mut self,
         now: Instant,
@@ -106,7 +106,7 @@ impl Scheduling {
         stands
     }
 
-    /// When kinds that stand are looked at again, if any do.
+    /// Returns the time at which kinds that stand are looked at again, if any do.
     pub(crate) fn next_look_at_standing(&self, now: Instant) -> Option<Instant> {
         let waits = self.scheduler.peek_contended(true).is_some();
         self.reserve.standing.values().copied().filter(|&until| waits && until > now).min()
@@ -129,7 +129,7 @@ impl Scheduling {
             && servers.backends_in_use() >= share - (share / LAST).max(1)
     }
 
-    /// From how many backends on the rest is kept.
+    /// Returns the number of backends in use from which on the rest is kept.
     fn reserve_mark(&self, settings: &Settings, pool: &Pool) -> u32 {
         let pools = settings.thread_handling == ThreadHandling::PoolOfThreads;
         let share = pool.workers.places.limit() / pool.workers.count();

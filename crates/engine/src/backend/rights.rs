@@ -1,11 +1,11 @@
 //! Finds out whether backends have the rights that their accounts have now.
 //!
-//! The servers look at global rights and default roles when a connection begins, and at rights on a schema when it takes that
-//! up, and not again. Rights that are given, and taken away before anybody has read the accounts, are the same in both
-//! readings, and what a backend took up in between stays with it. Nothing on the server tells with which rights a connection
-//! has begun. But the servers count statements (`Com_grant` and its like), before they do what these say: as long as the count is
-//! the same, no account has changed. So a backend that has taken up rights is in doubt until the count has been read once more;
-//! where it is another one then, the backend is closed as soon as nobody holds it.
+//! The servers look at global rights and default roles when a connection begins, and at rights on a schema when it takes that up, and
+//! not again. Rights that are given, and taken away before anybody has read the accounts, are the same in both readings. A backend that
+//! took rights up in between keeps them. Nothing on the server tells with which rights a connection has begun. But the servers count
+//! statements such as GRANT (`Com_grant` and its like) before they carry them out. As long as the count is the same, no account has
+//! changed. So a backend that has taken up rights is in doubt until the count has been read once more. Where the count is another one
+//! then, the backend is closed as soon as nobody holds it.
 
 pub(crate) mod taken_up;
 
@@ -20,7 +20,7 @@ use crate::servers::Servers;
 use crate::session::{SessionId, Sessions};
 
 impl Servers {
-    /// The session state of a backend is this one from now on.
+    /// Sets the session state of a backend from now on.
     pub(super) fn set_backend_session(
         &mut self,
         key: BackendKey,
@@ -42,7 +42,7 @@ impl Server {
             && self.backends.iter().any(|(_, backend)| backend.is_ready() && in_doubt(backend.account.rights))
     }
 
-    /// The server is being asked for its count: it holds for whatever has been taken up before.
+    /// Notes that the server is being asked for its count. The answer holds for all rights that were taken up before.
     pub(crate) fn note_question_for_changes(&mut self) {
         for (_, backend) in self.backends.iter_mut() {
             if let (Phase::Ready, Rights::Since(seen)) = (backend.phase(), backend.account.rights) {
@@ -51,14 +51,14 @@ impl Server {
         }
     }
 
-    /// A backend has taken up the rights on a schema, maybe on the one that it was in.
+    /// Notes that a backend has taken up the rights on a schema, maybe on the one that it was in.
     pub(crate) fn note_rights_taken_up(&mut self, key: BackendKey) {
         let backend = &mut self.backends[key];
         backend.account.rights = backend.account.rights.taken_up(backend.account.began_at);
     }
 
-    /// The accounts have been read, behind the server's count: backends that may have other rights than theirs go. Returns those on
-    /// which nothing runs; the others go when they come to rest.
+    /// Judges the backends' rights, once the accounts have been read behind the server's count. Backends that may have other rights than their
+    /// accounts go. Returns the idle ones among these; the others go when they come to rest.
     pub(crate) fn judge_rights(&mut self, now: Instant, identities: &Identities) -> Vec<BackendKey> {
         let seen = self.control.changes.seen();
         let accounts = self.facts.as_ref().map(|facts| &facts.accounts);
@@ -80,7 +80,7 @@ impl Server {
         idle
     }
 
-    /// A backend's session state is about to be another one, and so may be its schema.
+    /// Notes that a backend's session state is about to change. With another schema the backend takes up rights.
     fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId, sessions: &Sessions) {
         let schema = |session| &sessions.state(session).schema;
         if schema(session).is_some() && schema(session) != schema(self.backends[key].session.id) {

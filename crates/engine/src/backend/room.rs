@@ -1,4 +1,4 @@
-//! How much room a worker has taken for prepared statements on a server, and who waits for more of it.
+//! The room that a worker has taken for prepared statements on a server, and the statements that wait for more of it.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use seam::Instant;
 use crate::frozen::Distance;
 use crate::ids::{BackendKey, ClientRef};
 
-/// For so long a statement waits for room at most, and room is taken to come. Other workers answer in their next turns, unless they have
-/// come to their end, and the server when it has the time.
+/// Longest wait of a statement for room. Room counts as about to come for as long. Other workers answer in their next turns, unless they
+/// have come to their end. The server answers when it has the time.
 pub(super) const MADE_WITHIN: Duration = Duration::from_secs(10);
 
-/// How much this worker has taken, whether it has asked others for more, and who waits for that.
+/// The room that this worker has taken, its requests for more, and the clients that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
-    /// The statements that are prepared on all its backends.
+    /// Number of statements that are prepared on all of its backends.
     pub(crate) taken: usize,
-    /// How many other workers have not answered yet, since when.
+    /// Number of other workers that have not answered yet, and the time since which.
     pub(super) awaited: Option<(usize, Instant)>,
-    /// On how many backends of ours the server has not come to what was closed there, since when.
+    /// Number of backends of ours where the server has not come to the closed statements yet, and the time since which.
     pub(super) closing: Option<(usize, Instant)>,
-    /// Workers that are answered once it has.
+    /// Workers that are answered once the server has come to these.
     pub(super) owed: Vec<usize>,
-    /// What was closed on backends where statements are in flight: the server comes to that behind these.
+    /// Statements that were closed on backends with others in flight. The server comes to them behind these.
     behind: Vec<Behind>,
     waiting: Vec<Waiting>,
-    /// Room may be there for those that wait.
+    /// True where there may be room for the clients that wait.
     has_come: bool,
 }
 
@@ -33,20 +33,20 @@ pub(crate) struct Room {
 #[derive(Debug)]
 struct Behind {
     backend: BackendKey,
-    /// So many are to be answered before.
+    /// Number of statements in flight that are to be answered before.
     statements: usize,
     since: Instant,
 }
 
-/// A client whose statement waits for room, which holds no permit.
+/// A client with a statement that waits for room, and holds no permit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) client: ClientRef,
-    /// It goes on then, whether or not room has come.
+    /// Time at which the statement goes on, whether or not room has come.
     pub(super) until: Instant,
 }
 
-/// Room that is being made, as plain data ([`crate::frozen`]): what has been taken goes with the backends.
+/// Room that is being made, as plain data ([`crate::frozen`]). The taken room goes with the backends.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FrozenRoom {
     awaited: Option<(usize, Distance)>,
@@ -57,7 +57,7 @@ pub(crate) struct FrozenRoom {
 plain!(struct FrozenRoom { awaited, closing, owed });
 
 impl Room {
-    /// Takes that out. Workers have the same numbers where all of them go along, and what nobody answers any more is given up in time.
+    /// Takes out the room that is being made. Workers have the same numbers where all go along. Missing answers are given up in time.
     pub(crate) fn freeze(&mut self, now: Instant) -> FrozenRoom {
         let Self {
             taken: _,
@@ -76,7 +76,7 @@ impl Room {
         }
     }
 
-    /// Puts it in the place of what is there.
+    /// Puts room that is being made in the place of the present one.
     pub(crate) fn thaw(&mut self, frozen: FrozenRoom, now: Instant) {
         let FrozenRoom { awaited, closing, owed } = frozen;
         let since = |(count, since): (usize, Distance)| (count, since.from(now));
@@ -87,7 +87,7 @@ impl Room {
 }
 
 impl Room {
-    /// Others are waited for, and wait.
+    /// Makes a state in which others are waited for, and wait.
     #[cfg(test)]
     pub(crate) fn being_made(now: Instant) -> Self {
         Self { taken: 5, awaited: Some((2, now)), closing: Some((1, now)), owed: vec![1], ..Self::default() }
@@ -104,12 +104,12 @@ impl Room {
         self.awaited.is_some_and(|(_, since)| now.since(since) < MADE_WITHIN)
     }
 
-    /// Says whether the server is to come to what was closed behind statements.
+    /// Says whether the server is yet to come to statements that were closed behind others.
     pub(super) fn stands_behind(&self, now: Instant) -> bool {
         self.behind.iter().any(|behind| now.since(behind.since) < MADE_WITHIN)
     }
 
-    /// Statements were closed on a backend behind so many in flight.
+    /// Notes that statements were closed on a backend behind so many in flight.
     pub(super) fn note_behind(&mut self, now: Instant, backend: BackendKey, statements: usize) {
         let is_noted = |it: &Behind| it.backend == backend && it.statements == statements;
         if !self.behind.iter().any(is_noted) {
@@ -117,13 +117,13 @@ impl Room {
         }
     }
 
-    /// A statement on a backend has been answered. Says whether the server has come to what was closed behind it.
+    /// Notes that a statement on a backend has been answered. True where the server has come to statements that were closed behind it.
     pub(super) fn note_answer(&mut self, backend: BackendKey) -> bool {
         self.behind.iter_mut().filter(|it| it.backend == backend).for_each(|it| it.statements -= 1);
         self.forget_behind(|it| it.backend == backend && it.statements == 0)
     }
 
-    /// All that was prepared on a backend has gone.
+    /// Notes that all statements prepared on a backend have gone.
     pub(super) fn note_gone(&mut self, backend: BackendKey) {
         self.forget_behind(|it| it.backend == backend);
         self.comes();
@@ -135,7 +135,7 @@ impl Room {
         self.behind.len() < before
     }
 
-    /// There may be room: who waits tries again.
+    /// Has waiting clients try again, since there may be room.
     pub(super) fn comes(&mut self) {
         self.has_come = !self.waiting.is_empty();
     }
@@ -144,12 +144,12 @@ impl Room {
         self.waiting.push(waiting);
     }
 
-    /// When the next one that waits goes on.
+    /// Returns the time at which the next waiting client goes on.
     pub(super) fn next_end(&self, now: Instant) -> Option<Instant> {
         if self.has_come { Some(now) } else { self.waiting.iter().map(|waiting| waiting.until).min() }
     }
 
-    /// Takes out those that go on.
+    /// Takes out the clients that go on.
     pub(super) fn take_waiting(&mut self, now: Instant) -> Vec<Waiting> {
         let all = std::mem::take(&mut self.has_come);
         let (over, waiting) =

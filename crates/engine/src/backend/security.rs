@@ -1,4 +1,4 @@
-//! TLS with the server: asked for with an SSLRequest after its greeting, and from then on the layer's affair below us.
+//! TLS with the server: a login asks for it with an SSLRequest after the greeting, and the layer below does it from then on.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Server {
         proxy_header(settings, self.reachability.address, client)
     }
 
-    /// This server does not get a user's password. Returns what is to be said of that, now and then.
+    /// Notes that this server does not get a user's password. Returns the event that tells of it, now and then.
     pub(super) fn note_withheld(&mut self, now: Instant, user: &[u8], why: Withheld) -> Option<Event> {
         let said = &mut self.reachability.withheld_at;
         if said.is_some_and(|said| now.since(said) < SAY_AGAIN) {
@@ -41,7 +41,7 @@ impl Server {
         Some(Event::PasswordWithheld { user, reason: why.message() })
     }
 
-    /// Sends what goes before TLS, and has it begin.
+    /// Sends the bytes that go before TLS, and has TLS begin.
     pub(crate) fn start_tls(
         &self,
         settings: &Settings,
@@ -54,11 +54,11 @@ impl Server {
         io.outbox.start_tls(connection, name);
     }
 
-    /// TLS stands on a backend.
+    /// Notes that TLS stands on a backend.
     ///
     /// # Errors
     ///
-    /// Where its login does not go on with that: it cannot be used.
+    /// Where its login does not go on with that: the backend cannot be used.
     pub(crate) fn backend_secured(&mut self, key: BackendKey) -> Result<(), WireError> {
         if let Some((login, out)) = self.backends[key].login() {
             login.secured(out)?;
@@ -85,7 +85,7 @@ pub(crate) fn way_to(settings: &Settings, place: usize) -> Way {
     }
 }
 
-/// Returns the header that a connection to the server at this place begins with, where Onramp tells for which client it is. Without
+/// Returns the header that a connection to the server at this place begins with, where Onramp names the client that it stands for. Without
 /// a client the header names none.
 pub(crate) fn proxy_header(settings: &Settings, place: usize, client: Option<SocketAddr>) -> Vec<u8> {
     let mut header = Vec::new();
@@ -101,12 +101,12 @@ pub(crate) fn proxy_header(settings: &Settings, place: usize, client: Option<Soc
     header
 }
 
-/// The name that the certificate of the server at this place has to be for.
+/// Returns the name that the certificate of the server at this place has to be for.
 pub(crate) fn server_name(settings: &Settings, place: usize) -> Arc<str> {
     settings.server_names.get(place).cloned().unwrap_or_else(|| Arc::from("localhost"))
 }
 
-/// Nothing of it leaves the machine.
+/// Says whether nothing that goes to this address leaves the machine.
 fn stays_here(address: &Address) -> bool {
     match address {
         Address::Unix(_) => true,

@@ -1,4 +1,4 @@
-//! A client takes a backend, and what it is sent there besides the client's own statement.
+//! A client takes a backend, and the backend is sent commands besides the client's own statement.
 
 use seam::Instant;
 use wire::{Capabilities, CommandKind, Expect};
@@ -24,7 +24,7 @@ pub(crate) struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// The client takes the backend, alone or beside others.
+    /// Has the client take the backend, alone or beside others.
     pub(super) fn begin_on(
         &mut self,
         key: ClientKey,
@@ -59,14 +59,14 @@ impl Sending<'_> {
         self.clients[key].backend = Some(backend_key);
     }
 
-    /// The client's `wait_timeout` goes ahead, where it is among that. Should it fail after all, the backend is closed.
+    /// Notes that the client's `wait_timeout` goes ahead, where it is among the preludes. Should it fail after all, the backend is closed.
     pub(super) fn wait_timeout_goes_ahead(&mut self, key: ClientKey, backend_key: BackendKey, ahead: &Ahead) {
         if ahead.sets_wait_timeout {
             self.servers[backend_key].session.wait_timeout = self.clients[key].session.wait_timeout;
         }
     }
 
-    /// Takes up statements of our own between clients' statements.
+    /// Sends a statement of our own between clients' statements.
     pub(crate) fn send_own(
         &mut self,
         key: BackendKey,
@@ -85,7 +85,7 @@ impl Sending<'_> {
         self.servers.of_mut(key).send_own(self.now, key, &own);
     }
 
-    /// COM_SET_OPTION, where the backend's setting is another one.
+    /// Sends COM_SET_OPTION, where the backend's setting is another one.
     pub(super) fn set_multi_statements(&mut self, key: BackendKey, on: bool) {
         if self.servers[key].session.multi_statements != on {
             self.servers[key].session.multi_statements = on;
@@ -94,18 +94,18 @@ impl Sending<'_> {
         }
     }
 
-    /// COM_RESET_CONNECTION: rolls back, and frees temporary tables, locks, variables and prepared statements.
+    /// Sends COM_RESET_CONNECTION, which rolls back, and frees temporary tables, locks, variables and prepared statements.
     pub(crate) fn reset(&mut self, key: BackendKey) {
         self.servers[key].afterwards = Afterwards::Keep;
         self.send_own(key, Owner::Reset, CommandKind::ResetConnection, &[], Expect::Simple, 0);
     }
 
-    /// A client's `wait_timeout` stands on a backend that nobody holds any more: it goes before the backend is idle.
+    /// Sets back a client's `wait_timeout` on a backend that nobody holds any more, before the backend is idle.
     pub(super) fn restore_wait_timeout(&mut self, key: BackendKey) {
         self.send_own(key, Owner::RestoreWaitTimeout, CommandKind::Query, RESTORE, Expect::ResultSets, 0);
     }
 
-    /// Asks the server to end something, on an idle backend of the same user.
+    /// Asks the server to end a statement or connection, on an idle backend of the same user.
     pub(crate) fn kill(&mut self, key: BackendKey, ending: Ending) {
         self.servers.of_mut(key).idle.remove(key);
         let (owner, text) = (Owner::Abandoned, ending.text());

@@ -1,5 +1,5 @@
-//! What the end of an answer means: for the client's session state, for its next statement, and for its backend. And what the loss of its
-//! backend means for a client.
+//! The consequences of an answer's end: for the client's session state, for its next statement, and for its backend. And the consequences
+//! for a client where its backend is lost.
 
 use sql::Effects;
 use wire::{CommandKind, Expect};
@@ -105,14 +105,14 @@ impl Engine {
         }
     }
 
-    /// What clients have prepared, and what of that is prepared on backends.
+    /// Borrows the statements that clients have prepared, on the server and on backends.
     pub(crate) fn prepared(&mut self) -> PreparedStatements<'_> {
         let Self { now, settings, pool, clients, sessions, servers, client_memory, views, .. } = self;
         let now = *now;
         PreparedStatements { now, settings, pool, clients, sessions, servers, client_memory, views }
     }
 
-    /// A definition's session state was sent; now it may be prepared.
+    /// Goes on behind the session state of a definition, which was sent: the definition may be prepared now.
     pub(crate) fn definition_state_applied(
         &mut self,
         key: BackendKey,
@@ -141,7 +141,7 @@ impl Engine {
         self.execution_refused(key, client, statement);
     }
 
-    /// A statement was prepared ahead of an execution, or not.
+    /// Goes on behind a preparation ahead of an execution, done or not.
     pub(crate) fn prepared_ahead(&mut self, key: BackendKey, client: ClientKey, statement: &InFlight) {
         match self.prepared().prepared_again(key, client, &statement.summary) {
             PreparedAgain::GoesOn => {}
@@ -158,7 +158,7 @@ impl Engine {
         self.send_request(client, key);
     }
 
-    /// The statement could not be prepared again: its execution fails with the server's reason.
+    /// Fails an execution with the server's reason, since its statement could not be prepared again.
     fn execution_refused(&mut self, key: BackendKey, client: ClientKey, statement: &InFlight) {
         let Some(request) = self.take_request(client) else { return };
         let error = statement.summary.error.clone().expect("a refusal has an error");
@@ -168,7 +168,7 @@ impl Engine {
         self.settle(key, client, true);
     }
 
-    /// What goes ahead of preparing has failed.
+    /// Fails an execution, since a step ahead of its preparation has failed.
     fn preparation_lost(&mut self, key: BackendKey, client: ClientKey, request: &Request, summary: &Summary) {
         let error = summary.error.clone().expect("a failure has an error");
         self.servers[key].afterwards = Afterwards::Close;
@@ -181,7 +181,7 @@ impl Engine {
         self.let_go(key, client);
     }
 
-    /// The answer to a client's own COM_STMT_PREPARE goes to it. `None` where it is not over, since the server had no room for it.
+    /// Sends a client the answer to its own COM_STMT_PREPARE. `None` where the command is not over, since the server had no room.
     fn prepare_ended(
         &mut self,
         key: BackendKey,
@@ -204,7 +204,7 @@ impl Engine {
         None
     }
 
-    /// A client has closed a statement, and with it its last cursor perhaps: then it needs its backend no more.
+    /// Notes that a client has closed a statement, and with it perhaps its last cursor: then it needs its backend no more.
     pub(crate) fn cursor_closed_between_statements(&mut self, client: ClientKey) {
         self.prepared().note_cursors(client);
         let Some(key) = self.clients[client].backend else { return };
@@ -214,7 +214,7 @@ impl Engine {
         }
     }
 
-    /// What a statement that pins for these reasons has changed of its client's variables, pins and status.
+    /// Notes the changes of a client's variables, pins and status by a statement that pins for these reasons.
     fn note_state(
         &mut self,
         key: BackendKey,
@@ -237,7 +237,7 @@ impl Engine {
         state.note_metadata_locks(self.servers.primary(), counts, request);
     }
 
-    /// An answer that was held to its end goes to its client, as that is to see it. What its statement counts for stands before.
+    /// Sends a client the answer that was held to its end, as the client is to see it. The statement is counted before.
     fn answer_as_seen(&mut self, client: ClientKey, request: &mut Request, summary: &mut Summary) {
         if !summary.prelude_failed {
             self.clients[client].count_ended(request, summary);
@@ -252,7 +252,7 @@ impl Engine {
         }
     }
 
-    /// What went ahead of a statement has failed: the client hears why, and the backend's state is anybody's guess.
+    /// Tells the client why a prelude has failed. The backend's state is anybody's guess then.
     pub(crate) fn prelude_failed(
         &mut self,
         key: BackendKey,
@@ -288,7 +288,7 @@ impl Engine {
         self.let_go(key, client);
     }
 
-    /// The client's state was sent apart; now its statement may follow.
+    /// Goes on behind the client's session state, which was sent apart: its statement may follow.
     pub(crate) fn state_applied(&mut self, key: BackendKey, client: ClientKey, statement: &InFlight) {
         if statement.summary.error.is_some() {
             let Some(request) = self.take_request(client) else { return };
@@ -307,7 +307,7 @@ impl Engine {
         self.send_request(client, key);
     }
 
-    /// COM_RESET_CONNECTION went through to the client's backend: both are as after a login.
+    /// Notes that COM_RESET_CONNECTION went through to the client's backend: both are as after a login.
     fn client_was_reset(
         &mut self,
         key: BackendKey,
@@ -357,7 +357,7 @@ impl Engine {
         self.settle(key, client, false);
     }
 
-    /// After the answer: keep the backend, save what it knows, or let it go.
+    /// Decides after the answer: keep the backend, save its aftermath, or let it go.
     pub(crate) fn settle(&mut self, key: BackendKey, client: ClientKey, error: bool) {
         let state = &mut self.clients[client];
         if state.loss.killed {
@@ -440,7 +440,7 @@ impl Engine {
         self.drain_client(client);
     }
 
-    /// The client needs its backend no more.
+    /// Parts the client from its backend, which it needs no more.
     pub(crate) fn let_go(&mut self, key: BackendKey, client: ClientKey) {
         if self.servers[key].holder == Some(client) {
             self.servers[key].holder = None;
@@ -498,7 +498,7 @@ impl Engine {
         self.sending().send_own(key, Owner::ReadStatus { client }, CommandKind::Ping, b"", Expect::Simple, 0);
     }
 
-    /// Asks a client's backend for what is in doubt.
+    /// Asks a client's backend for the variables in doubt.
     pub(crate) fn ask_unreported(&mut self, key: BackendKey, client: ClientKey) {
         if let Some(text) = self.session_on(key, client).question() {
             let owner = Owner::ReadVariables { client };
@@ -506,7 +506,7 @@ impl Engine {
         }
     }
 
-    /// The server has said how a transaction stands behind an error.
+    /// Takes the server's word about how a transaction stands behind an error.
     pub(super) fn status_told(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
         if summary.error.is_some() {
             // Killed, most likely: nobody has said whether a transaction is open.
@@ -517,7 +517,7 @@ impl Engine {
         self.settle(key, client, false);
     }
 
-    /// The server has said what a client's session variables are that only it knows.
+    /// Takes the server's answer about session variables of a client that only the server knows.
     pub(super) fn unreported_answered(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
         self.session_on(key, client).take_in_answer(summary);
         if matches!(self.clients[client].phase(), Phase::Settling) {
@@ -529,7 +529,7 @@ impl Engine {
         self.send_request(client, key);
     }
 
-    /// The client's session state becomes that behind a reset: a fresh login's, its schema aside.
+    /// Sets the client's session state to that behind a reset: a fresh login's, its schema aside.
     pub(crate) fn forget_state(&mut self, client: ClientKey) {
         self.prepared().forget_all(client);
         self.clients[client].transaction.unstarted = None;
@@ -546,7 +546,7 @@ impl Engine {
         self.clients[client].session.id = Some(fresh);
     }
 
-    /// The statement was with the server: whether it ran, and how far, nobody knows, so it is not sent again.
+    /// Tells the client of a statement that was lost with the server. Nobody knows whether or how far it ran, so it is not sent again.
     pub(crate) fn statement_lost(&mut self, key: ClientKey, begun: bool) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let (hears, sequence) = client.lose_statement(begun);
@@ -573,7 +573,7 @@ impl Engine {
         }
     }
 
-    /// The client was between two statements.
+    /// Tells a client of the loss of its backend between two statements.
     pub(super) fn holder_lost(&mut self, key: ClientKey) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let held = client.lose_held();

@@ -1,4 +1,4 @@
-//! Which backends run short reads, and on how many of them those of one account and state may be.
+//! The backends that run short reads, and how many of them the reads of one account and state may use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,50 +12,50 @@ use crate::session::SessionId;
 /// The account and session state of reads that can follow each other as they are.
 pub(crate) type Sharers = (IdentityId, SessionId);
 
-/// Up to so many states for each backend that an account may share have one each: the server is quicker with twice as many threads than with
-/// a USE for each read. A point select took MariaDB 10.4 us in 8 schemas on 8 backends and 11.5 on 4 that all share, in 16 schemas
-/// 13.0 and 12.0 (medians of alternating runs of 64 clients).
+/// Up to this many states for each backend that an account may share have one each. The server is quicker with twice as many threads than
+/// with a USE for each read. A point select took MariaDB 10.4 us in 8 schemas on 8 backends, and 11.5 on 4 that all share. In 16 schemas
+/// it took 13.0 and 12.0 (medians of alternating runs of 64 clients).
 const STATES_OF_EACH: usize = 2;
 
-/// On how many of all shared backends the reads of one account may be.
+/// The numbers of shared backends that the reads of one account may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
-    /// In all states together.
+    /// Number of backends in all states together.
     pub(super) account: usize,
-    /// In one state; 0 where there are too many states for each to have backends of its own.
+    /// Number of backends in one state; 0 where there are too many states for each to have backends of its own.
     pub(super) state: usize,
 }
 
-/// The states of an account are counted over so long: many times what a short read takes, and soon enough behind a change.
+/// The states of an account are counted over this time: many times that of a short read, and soon enough behind a change.
 const COUNTED_FOR: Duration = Duration::from_secs(1);
 
-/// For so long from the moment at which it began to read, a backend is followed out of turn: a hundred short reads, after which its permit goes by
-/// the queue's order again. Whenever an account in front of it gets a permit by its own place, a statement is overtaken for so long, and for
-/// what is in flight then.
+/// A backend is followed out of turn for this time since it began to read: a hundred short reads. After that its permit goes by the queue's
+/// order again. An account in front of it that gets a permit by its own place has a statement overtaken for as long, and for the
+/// statements in flight then.
 const OUT_OF_TURN: Duration = Duration::from_millis(2);
 
 /// A backend that runs short reads.
 #[derive(Clone, Copy, Debug)]
 struct SharedBackend {
     key: BackendKey,
-    /// The first who were on it.
+    /// Account and state of the first reads on it.
     sharers: Sharers,
-    /// When they came.
+    /// Time at which the first read came.
     since: Instant,
 }
 
-/// Which session states of each account have had reads to share lately, as far as it matters.
+/// The session states of each account that have had reads to share lately, as far as the number matters.
 #[derive(Debug, Default)]
 struct States {
     since: Instant,
-    /// Each has been seen since then. Its number may be another's by now, which is counted then.
+    /// States that have been seen since that time. A state's number may be another state's by now, which is counted then.
     seen: BTreeMap<IdentityId, BTreeSet<SessionId>>,
-    /// How many had been seen in the time before that.
+    /// Number of states of each account that had been seen in the time before that.
     before: BTreeMap<IdentityId, usize>,
 }
 
 impl States {
-    /// How many there are, one of which this is; more than `enough` are not counted.
+    /// Returns the number of an account's states, and counts this one. Beyond `enough` none is counted.
     fn count(&mut self, now: Instant, (account, session): Sharers, enough: usize) -> usize {
         let passed = now.since(self.since);
         if passed >= COUNTED_FOR {
@@ -79,7 +79,7 @@ impl States {
 pub(crate) struct SharedBackends {
     states: States,
     backends: Vec<SharedBackend>,
-    /// The accounts that have any, and on how many backends each session state is.
+    /// The accounts that have any such backend, with the number of backends for each session state.
     accounts: BTreeMap<IdentityId, BTreeMap<SessionId, u32>>,
 }
 
@@ -88,12 +88,12 @@ impl SharedBackends {
         self.backends.len()
     }
 
-    /// In the order in which they came.
+    /// Returns the backends in the order in which they came.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = BackendKey> {
         self.backends.iter().map(|backend| backend.key)
     }
 
-    /// Returns the backends on which these were the first.
+    /// Returns the backends on which reads of this account and state were the first.
     pub(super) fn of(&self, sharers: Sharers) -> impl Iterator<Item = BackendKey> {
         self.backends.iter().filter(move |backend| backend.sharers == sharers).map(|backend| backend.key)
     }
@@ -102,7 +102,8 @@ impl SharedBackends {
         self.backends.iter().filter(move |backend| backend.sharers.0 == account).map(|backend| backend.key)
     }
 
-    /// One more, with the first who are on it. Their state may have been freed when they have gone, and its number be another's then.
+    /// Adds a backend, with the account and state of its first reads. That state may be freed while the backend is here, and its number be
+    /// another state's.
     pub(crate) fn add(&mut self, since: Instant, key: BackendKey, sharers: Sharers) {
         if !self.iter().any(|other| other == key) {
             self.backends.push(SharedBackend { key, sharers, since });
@@ -124,7 +125,7 @@ impl SharedBackends {
         }
     }
 
-    /// The accounts and states whose reads may follow out of turn: all of their backends have begun lately.
+    /// Returns the accounts and states with reads that may follow out of turn: all of their backends have begun lately.
     pub(super) fn followed_out_of_turn(&self, now: Instant) -> BTreeSet<Sharers> {
         let is_late = |backend: &&SharedBackend| now.since(backend.since) >= OUT_OF_TURN;
         let mut followed: BTreeSet<_> = self.backends.iter().map(|backend| backend.sharers).collect();
@@ -134,8 +135,8 @@ impl SharedBackends {
         followed
     }
 
-    /// Returns on how many of `most` backends these may be. All accounts that share any have as many, at least one, and so have
-    /// all session states of one account: an account that uses many of these takes nothing from others.
+    /// Returns the number of `most` backends that this account and state may use. All accounts that share any have as many, one at least, and
+    /// so have all session states of one account: an account with many states takes nothing from others.
     pub(super) fn share_of(&mut self, now: Instant, (account, session): Sharers, most: usize) -> Share {
         let states = self.accounts.get(&account);
         let accounts = self.accounts.len() + usize::from(states.is_none());

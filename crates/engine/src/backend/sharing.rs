@@ -1,12 +1,13 @@
 //! The backends on which short reads follow each other.
 //!
-//! Reads of one account in one session state follow each other as they are. Where there are more than twice as many states as backends
-//! that may be shared, or those of one state are full and the others differ in their schema alone, all may follow all: then a SET and a USE go
-//! ahead of a read in one text with it, so that the read does not run where its state cannot be set. As long as texts that bring another state
-//! are in flight, nobody knows in which state the next read will find the backend, and it brings its own along ([`super::brought`]).
+//! Reads of one account in one session state follow each other as they are. All reads of an account may follow all others where there are
+//! more than twice as many states as backends that may be shared. So they may where the backends of one state are full and the other states
+//! differ in their schema alone. Then a SET and a USE go ahead of a read in one text with it, so that the read does not run where its state
+//! cannot be set. As long as texts that bring another state are in flight, nobody knows in which state the next read will find the backend.
+//! So that read brings its own state along ([`super::brought`]).
 //!
-//! Where many accounts or states are there, two of the same seldom stand one behind the other in the queue. So while the first statement waits for
-//! a permit, reads behind it follow those of their own account and state that have begun lately.
+//! Among many accounts or states, two of the same seldom stand one behind the other in the queue. So while the first statement waits for a
+//! permit, reads behind it follow others of their own account and state that have begun lately.
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
@@ -28,11 +29,11 @@ use crate::servers::Servers;
 use crate::session::{SessionId, SessionState, Sessions};
 use crate::shares::Parties;
 
-/// How a statement stands towards backends that others share.
+/// The place of a statement towards backends that others share.
 pub(super) enum Sharing {
     /// The read goes to this backend.
     With(BackendKey),
-    /// The read belongs to one, and all are full: they will have room in a moment.
+    /// The read belongs on a shared backend, and all are full: they will have room in a moment.
     Full,
     /// The read goes on its own.
     Alone,
@@ -40,15 +41,15 @@ pub(super) enum Sharing {
 
 /// The backends that a client's short reads could join.
 struct Shared {
-    /// How many such backends are at work.
+    /// Number of such backends at work.
     running: usize,
-    /// And how many should be.
+    /// Number of such backends that should be at work.
     most: usize,
-    /// The one with the least in flight, if any has room.
+    /// The backend with the least in flight, if any has room.
     with_room: Option<BackendKey>,
 }
 
-/// What a read may bring along to a backend that is at work in another state.
+/// The part of its session state that a read may bring along to a backend at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Brings {
     Nothing,
@@ -56,12 +57,12 @@ enum Brings {
     State,
 }
 
-/// So many statements behind the first are looked at for such that can follow, which takes some microseconds a turn.
+/// Number of statements behind the first that are looked at for followers. That takes some microseconds a turn.
 pub(super) const LOOK_FOR_FOLLOWERS: usize = 128;
 
 impl Scheduling {
-    /// With which kind of reads alone this one may share a backend; `None` for all that are not stuck now and then. One of
-    /// these holds up those behind it, which should not be others.
+    /// Returns the kind of reads that alone may share a backend with this one; `None` for a read of a kind that is not stuck now and then. A
+    /// stuck read holds up the reads behind it, which should not be of other kinds.
     pub(super) fn only_kind(&self, now: Instant, request: &Request) -> Option<u64> {
         let kind = request.statement.fingerprint;
         self.digests.may_be_stuck(now, kind).then_some(kind)
@@ -69,15 +70,15 @@ impl Scheduling {
 }
 
 impl Client {
-    /// With whose reads its own go as they are.
+    /// Returns the account and state of reads that its own follow as they are.
     pub(super) fn sharers(&self) -> Option<Sharers> {
         Some((self.identity?, self.session.id?))
     }
 }
 
 impl Servers {
-    /// A read that others may have followed has ended, and its client has gone, or asks elsewhere: what it brought along stands, or all that it may
-    /// have changed is in doubt.
+    /// Notes that a read with a state of its own has ended, though its client has gone, or asks elsewhere. The state stands on the backend, or
+    /// the backend is in doubt and goes.
     pub(crate) fn brought_state_stands(
         &mut self,
         key: BackendKey,
@@ -98,7 +99,7 @@ impl Servers {
     }
 }
 
-/// Reads that are to share backends, and what is looked at for that.
+/// Reads that are to share backends, and the parts that decide about them.
 pub(super) struct SharedReads<'a> {
     pub(super) parties: Parties<'a>,
     pub(super) scheduling: &'a Scheduling,
@@ -107,8 +108,8 @@ pub(super) struct SharedReads<'a> {
 }
 
 impl SharedReads<'_> {
-    /// Where a short read goes: it follows others on a backend that is reading already, where there are enough of those or no permit is
-    /// left, since it shares that backend's permit.
+    /// Returns the place of a short read. It follows others on a backend that is reading already, where there are enough of those or no permit
+    /// is left, since it shares that backend's permit.
     pub(super) fn place_of(&mut self, key: ClientKey) -> Sharing {
         let client = &self.clients[key];
         let request = client.request.as_ref().expect("a queued client has a request");
@@ -129,7 +130,7 @@ impl SharedReads<'_> {
         }
     }
 
-    /// The first statement waits for a permit, or for room among its own: those whose reads follow others out of turn, which takes neither.
+    /// Returns the accounts and states with reads that may follow out of turn while the first statement waits. Its own are not among them.
     pub(super) fn followed_beside(&self, first: ClientKey) -> BTreeSet<Sharers> {
         let client = &self.clients[first];
         let server = &self.servers[self.servers.serving(client)];
@@ -141,8 +142,8 @@ impl SharedReads<'_> {
         followed
     }
 
-    /// Says whether a read may share a backend: its like have been short lately, hardly one aside, and its client's reads open no
-    /// transaction and leave nothing behind.
+    /// Says whether a read may share a backend: its kind has been short lately, hardly one aside, and its client's reads open no transaction
+    /// and leave nothing behind.
     pub(super) fn may_share(&self, key: ClientKey, request: &Request) -> bool {
         let client = &self.clients[key];
         request.statement.plain_read
@@ -162,7 +163,7 @@ impl SharedReads<'_> {
             && !request.rows.found.is_unknown()
     }
 
-    /// The backends that a client's read can join: of its kind only where that may be stuck, and on which it is prepared where it is to be.
+    /// Returns the backends that a client's read can join. A kind that may be stuck joins its own alone. A prepared read needs its statement.
     fn shared_backends_for(
         &self,
         key: ClientKey,
@@ -196,7 +197,7 @@ impl SharedReads<'_> {
         at_work(most, Brings::Schema, &mut sharing.of_account(identity))
     }
 
-    /// Of these backends those that a client's read can join, so many of which should be at work.
+    /// Returns those of the candidates that a client's read can join, `most` of which should be at work.
     fn those_at_work(
         &self,
         key: ClientKey,
@@ -251,8 +252,8 @@ impl SharedReads<'_> {
                 || request.text().is_some_and(|text| !may_be_several(text)))
     }
 
-    /// Says whether short reads would be sooner on more backends than may share them now: on those that do as many wait behind
-    /// others as are being read. False where their number is given: nobody looks for a better one.
+    /// Says whether short reads would be sooner on more backends than may share them now: as many wait there behind others as are being read.
+    /// False where the option gives the number: nobody looks for a better one.
     pub(super) fn wait(&self) -> bool {
         let sharing = self.servers.sharing_count();
         self.parties.settings.shared_backends == 0

@@ -1,4 +1,4 @@
-//! Statements that take longer than their like.
+//! Statements that take longer than their kind does.
 
 pub(crate) mod record;
 
@@ -16,30 +16,30 @@ use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::workers::letter::Letter;
 
-/// A statement lends nothing before it has run this long, however short its like: below that it waits for a core of the
-/// server rather than for a lock. As often as the stall checker of MySQL's pool looks.
+/// A statement lends nothing before it has run this long, however short its kind is. Below that it waits for a core of the server rather
+/// than for a lock. The stall checker of MySQL's pool looks as often.
 const SHORTEST_STALL: Duration = Duration::from_millis(10);
 
-/// For each permit so many statements may run that have lent theirs and are not known to wait for a lock. Where more are stalled it
-/// may be the server that has too much to do, and more would make it worse: what is slow would be taken for stalled again. Those
-/// that are known to wait have nothing to compute: of them there may be as many as there are backends. Nor are those counted that
-/// have run for `long_statement_time`, or others would wait until the last of them ends, for minutes: as many as there are permits
-/// may follow in each such time, up to half of the backends.
+/// Number of statements for each permit that may run with their permits lent, and are not known to wait for a lock. Where more are stalled,
+/// the server may have too much to do. More statements would make that worse: slow ones would be taken for stalled again. Statements that
+/// are known to wait have nothing to compute, so there may be as many of them as there are backends. Statements that have run for
+/// `long_statement_time` are not counted either, or others would wait for minutes until the last of them ends. So as many as there are
+/// permits may follow in each such time, up to half of the backends.
 const LENT: u32 = 8;
 
-/// So many statements of a kind have to run for `long_statement_time` before the others of it are taken for long ones: as many as
-/// have to end after it, see [`crate::learned::digests::Digests::is_long`].
+/// Number of statements of a kind that have to run for `long_statement_time` before the others of it are taken for long. As many have to
+/// end after that time, see [`crate::learned::digests::Digests::is_long`].
 const OVERDUE: usize = 2;
 
-/// So many waiting statements are looked at for one whose user is shut out.
+/// Number of waiting statements that are looked at for one of a user who is shut out.
 const LOOKED_AT: usize = 256;
 
-/// How often a worker that has nothing to lend itself looks for one: waiting for so long is noticed by nobody.
+/// Pause between the looks of a worker that has nothing to lend itself. Nobody notices a wait of that length.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 impl Scheduling {
-    /// When the first statement in flight on a backend will have taken longer than its like; at least, where that does not
-    /// matter yet: `thread_pool_stall_limit` is the most, and holds for statements that nothing is known of.
+    /// Returns the time at which the first statement in flight on a backend has taken longer than its kind does. The time may be too early while
+    /// that does not matter yet. `thread_pool_stall_limit` is the most, and holds for statements that nothing is known of.
     fn stalls_at(&self, now: Instant, settings: &Settings, backend: &Backend) -> Instant {
         let limit = settings.stall_limit;
         if !self.scheduler.is_native() {
@@ -53,13 +53,13 @@ impl Scheduling {
         backend.first.since + self.stall_of(settings, fingerprint)
     }
 
-    /// How long a statement of this kind runs before it is taken to be stalled.
+    /// Returns how long a statement of this kind runs before it is taken to be stalled.
     fn stall_of(&self, settings: &Settings, fingerprint: u64) -> Duration {
         let limit = settings.stall_limit;
         self.digests.p99(fingerprint).unwrap_or(limit).max(SHORTEST_STALL).min(limit)
     }
 
-    /// Statements of this kind that began then, or before, have stalled by now.
+    /// Returns the time of the start from which back statements of this kind have stalled by now.
     pub(crate) fn stalled_since(&self, now: Instant, settings: &Settings, fingerprint: u64) -> Instant {
         let stall = u64::try_from(self.stall_of(settings, fingerprint).as_micros()).unwrap_or(u64::MAX);
         Instant::from_micros(now.as_micros().saturating_sub(stall))
@@ -67,13 +67,13 @@ impl Scheduling {
 }
 
 impl Backend {
-    /// When what runs on it will have run for `long_statement_time`; `None` where no statement is long.
+    /// Returns the time at which the first statement here will have run for `long_statement_time`; `None` where no statement is long.
     fn long_at(&self, settings: &Settings) -> Option<Instant> {
         let limit = settings.long_statement_time;
         (!limit.is_zero()).then(|| self.first.since + limit)
     }
 
-    /// Says whether the statement on it has run for that long, and is not known to wait for a lock, or for a server that may be dead.
+    /// Says whether the statement here has run for that long, and is not known to wait for a lock, or for a server that may be dead.
     pub(super) fn is_overdue(&self, now: Instant, settings: &Settings) -> bool {
         self.permit() != Permit::None
             && !self.locks.waits
@@ -84,9 +84,9 @@ impl Backend {
 }
 
 impl Scheduling {
-    /// Has stalled statements lend their permits. One that has run for longer than its like does may be waiting for a lock whose
-    /// owner waits for a permit: it lends its own to others until its end, as MySQL's pool does it (a stalled thread no longer
-    /// counts). Returns how many have.
+    /// Has stalled statements lend their permits. A statement that has run for longer than its kind does may wait for a lock, and the lock's
+    /// owner for a permit. So the statement lends its own permit to others until its end, as in MySQL's pool (a stalled thread no longer
+    /// counts). Returns the number that lend.
     pub(crate) fn lend_stalled_permits(
         &mut self,
         now: Instant,
@@ -128,7 +128,7 @@ impl Scheduling {
         lent
     }
 
-    /// How many more statements of this worker may lend their permits because of a stall.
+    /// Returns how many more statements of this worker may lend their permits because of a stall.
     fn room_to_lend(&self, now: Instant, settings: &Settings, pool: &Pool, servers: &Servers) -> usize {
         if !self.scheduler.is_native() {
             return usize::MAX;
@@ -149,14 +149,14 @@ impl Scheduling {
         unexplained.min(of_backends)
     }
 
-    /// Says whether any server can be asked who waits.
+    /// Says whether any server can be asked which statements wait.
     fn may_ask_who_waits(&self, now: Instant, settings: &Settings, servers: &Servers) -> bool {
         servers.iter().any(|server| server.may_be_asked_who_waits(now, settings, &self.scheduler))
     }
 
-    /// Says whether new work waits of a user who has nothing under way, while statements of others hold all permits. One more of
-    /// them lends its own then, and again as long as that is so, however many have: a user's part of the backends bounds that. A
-    /// user who sleeps in as many transactions as may lend would else stop everybody.
+    /// Says whether new work waits of a user who has nothing under way, while statements of others hold all permits. One more of these then
+    /// lends its own, and again as long as that is so, however many have: a user's part of the backends is the bound. Otherwise a user who
+    /// sleeps in as many transactions as may lend would stop everybody.
     fn shuts_a_user_out(
         &self,
         now: Instant,
@@ -187,7 +187,7 @@ impl Scheduling {
         pool.workers.count() > 1 && self.scheduler.waiting() > 0 && !servers.backends().any(holds)
     }
 
-    /// Tells the workers that hold all permits of a user who is shut out on this worker, which has none to lend.
+    /// Tells the workers that hold all permits that a user is shut out on this worker, which has none to lend.
     fn have_others_lend(
         &mut self,
         now: Instant,
@@ -209,7 +209,7 @@ impl Scheduling {
         }
     }
 
-    /// When the next permit is lent because of a stall.
+    /// Returns the time at which the next permit is lent because of a stall.
     pub(crate) fn next_stall(
         &self,
         now: Instant,
@@ -241,8 +241,8 @@ impl Scheduling {
         stalls.into_iter().chain(turns_long).filter(|&at| at > now).min()
     }
 
-    /// The kinds of which several statements have been running for `long_statement_time` or more, and are not known to wait for
-    /// a lock. What they take in the end is not known yet, which may be minutes from now.
+    /// Returns the kinds of which several statements have been running for `long_statement_time` or more, and are not known to wait for a lock.
+    /// Their times are not known before their ends, maybe minutes from now.
     fn find_overdue_kinds(&self, now: Instant, settings: &Settings, servers: &Servers) -> Vec<u64> {
         if !self.scheduler.is_native() {
             return Vec::new();
@@ -259,7 +259,7 @@ impl Scheduling {
         several.map(|alike| alike[0]).collect()
     }
 
-    /// Lets the timers of a server's own pool look, in its profile.
+    /// Lets the timers of a server's own pool look, in that server's profile.
     pub(crate) fn group_turn(&mut self, now: Instant, servers: &Servers) {
         if self.scheduler.is_native() {
             return;

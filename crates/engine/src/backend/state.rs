@@ -1,8 +1,8 @@
-//! Where a backend stands, whether what runs on it has a permit, and which backends are idle: nothing else sets any of these.
+//! The phase of a backend, its permit, and the list of idle backends: nothing else sets any of these.
 //!
-//! As of clients ([`crate::client`]), each way from one state to another is a function and a line of a table, at which
-//! a debug build looks; `moves.txt` shows the tables. A permit changes together with the scheduler's count of those that are in use, and
-//! so does the part of it that is left to others ([`crate::learned::waiting`]).
+//! As with clients ([`crate::client`]), each way from one state to another is a function and a line of a table. A debug build checks the
+//! table, and `moves.txt` shows the tables. A permit changes together with the scheduler's count of permits in use, and so does the part
+//! of it that is left to others ([`crate::learned::waiting`]).
 
 use std::ops::Deref;
 
@@ -13,22 +13,22 @@ use crate::moves::{self, Move};
 use crate::scheduler::Scheduler;
 use crate::server_login::ServerLogin;
 
-/// Where a backend stands.
+/// The phase of a backend.
 pub(crate) enum Phase {
     Connecting,
     LoggingIn(Box<ServerLogin>),
-    /// Logged in; the trackers are being turned on and the account is being checked.
+    /// Logged in: the trackers are being turned on, and the account is being checked.
     SettingUp,
     Ready,
 }
 
-/// Whether what runs on a backend counts against the permits.
+/// The claim of the statement on a backend to a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permit {
     None,
     Held,
-    /// Given back while the statement runs on, since it stalls, waits for a lock or waits for its client; or never had, since it started
-    /// without one.
+    /// Given back while the statement runs on, since it stalls, waits for a lock or waits for its client. Or never had, since the statement
+    /// started without one.
     Lent,
 }
 
@@ -36,14 +36,14 @@ pub(crate) enum Permit {
 pub(super) struct State {
     phase: Phase,
     permit: Permit,
-    /// Since when it has had its permit, if it has one.
+    /// Time at which the backend got its permit. The value means nothing without a permit.
     permit_since: Instant,
-    /// What of that is left to others, as long as it is held; in parts of [`crate::learned::waiting::WHOLE`].
+    /// Part of the permit that is left to others, as long as it is held, in parts of [`crate::learned::waiting::WHOLE`].
     spared: u32,
 }
 
 impl State {
-    /// That of a backend whose connection is asked for.
+    /// Makes the state of a backend that is being connected.
     pub(super) fn new(now: Instant) -> Self {
         Self { phase: Phase::Connecting, permit: Permit::None, permit_since: now, spared: 0 }
     }
@@ -69,7 +69,7 @@ impl At {
     }
 }
 
-/// One that changes its account begins as a new one; any may end anywhere.
+/// A backend that changes its account begins as a new one. A backend may end in any phase.
 const MOVES: &[Move<At>] = &[
     Move { by: "log_in", from: &[At::Connecting], to: &[At::LoggingIn] },
     Move { by: "set_up", from: &[At::LoggingIn], to: &[At::SettingUp] },
@@ -95,22 +95,22 @@ impl State {
         self.permit
     }
 
-    /// Since when it has had its permit, if it has one.
+    /// Returns the time at which the backend got its permit. The value means nothing without a permit.
     pub(super) fn permit_since(&self) -> Instant {
         self.permit_since
     }
 
-    /// What of its permit is left to others; nothing where it holds none.
+    /// Returns the part of the permit that is left to others. Without a permit it is 0.
     pub(super) fn spared(&self) -> u32 {
         self.spared
     }
 
-    /// Its connection stands: it logs in.
+    /// Begins the login: the connection stands.
     pub(super) fn log_in(&mut self, login: ServerLogin) {
         self.go("log_in", Phase::LoggingIn(Box::new(login)));
     }
 
-    /// Its login; none where it does not log in.
+    /// Returns the login; none where the backend does not log in.
     pub(super) fn login(&mut self) -> Option<&mut ServerLogin> {
         match &mut self.phase {
             Phase::LoggingIn(login) => Some(login),
@@ -118,17 +118,17 @@ impl State {
         }
     }
 
-    /// The server has let it in.
+    /// Notes that the server has let the backend in.
     pub(super) fn set_up(&mut self) {
         self.go("set_up", Phase::SettingUp);
     }
 
-    /// Statements may run on it.
+    /// Notes that statements may run on the backend.
     pub(super) fn be_ready(&mut self) {
         self.go("be_ready", Phase::Ready);
     }
 
-    /// It is as it was when it was frozen: ready, and nothing runs on it.
+    /// Makes a thawed backend as it was when it was frozen: ready, and nothing runs on it.
     pub(super) fn be_thawed(&mut self) {
         self.go("be_thawed", Phase::Ready);
     }
@@ -138,13 +138,13 @@ impl State {
         self.phase = to;
     }
 
-    /// Gives what it had before.
+    /// Sets the permit and returns the former one.
     fn set_permit(&mut self, by: &str, to: Permit) -> Permit {
         moves::check(PERMITS, "a permit", by, self.permit, to);
         std::mem::replace(&mut self.permit, to)
     }
 
-    /// A statement begins; the scheduler has counted its permit, if it has one. Of that it leaves so much to others.
+    /// Notes that a statement begins. The scheduler has counted its permit, if it has one. `spared` is the part that it leaves to others.
     pub(super) fn begin_with_permit(
         &mut self,
         now: Instant,
@@ -159,7 +159,7 @@ impl State {
         scheduler.spare(spared);
     }
 
-    /// The permit goes to others as long as the statement runs on without it.
+    /// Lends the permit to others as long as the statement runs on without it.
     pub(super) fn lend_permit(&mut self, scheduler: &mut Scheduler) {
         if self.permit == Permit::Held {
             self.set_permit("lend", Permit::Lent);
@@ -167,7 +167,7 @@ impl State {
         }
     }
 
-    /// It takes a whole one then: what it waits for is known no more.
+    /// Takes a whole permit in the place of the lent one: it is not known any more how much the statement waits.
     pub(super) fn take_permit_back(&mut self, scheduler: &mut Scheduler) {
         if self.permit == Permit::Lent {
             self.set_permit("take_back", Permit::Held);
@@ -175,19 +175,19 @@ impl State {
         }
     }
 
-    /// Nothing runs there any more.
+    /// Gives the permit back, since nothing runs here any more.
     pub(super) fn give_permit(&mut self, scheduler: &mut Scheduler) {
         if self.set_permit("give", Permit::None) == Permit::Held {
             self.end_permit(scheduler);
         }
     }
 
-    /// What it had of a permit goes back, together with what of it was left to others.
+    /// Gives the held part of the permit back, together with the part that was left to others.
     fn end_permit(&mut self, scheduler: &mut Scheduler) {
         scheduler.finish(std::mem::take(&mut self.spared));
     }
 
-    /// As if it had come there.
+    /// Puts the backend into this phase, as if it had come there itself.
     #[cfg(test)]
     pub(super) fn set_phase(&mut self, phase: Phase) {
         self.phase = phase;
@@ -199,28 +199,28 @@ impl State {
 pub(crate) struct Idle(Vec<BackendKey>);
 
 impl Idle {
-    /// Nothing runs on it, and nobody holds it: it is there for the next.
+    /// Adds a backend that nothing runs on and nobody holds: it is there for the next statement.
     pub(crate) fn put(&mut self, key: BackendKey) {
         if !self.0.contains(&key) {
             self.0.push(key);
         }
     }
 
-    /// It is used, or goes.
+    /// Removes a backend that is used, or goes.
     pub(crate) fn remove(&mut self, key: BackendKey) {
         self.0.retain(|&idle| idle != key);
     }
 }
 
 impl Idle {
-    /// Takes one out: where it was.
+    /// Takes a backend out and returns its place.
     pub(super) fn take_out(&mut self, key: BackendKey) -> Option<usize> {
         let place = self.0.iter().position(|&idle| idle == key)?;
         self.0.remove(place);
         Some(place)
     }
 
-    /// Puts one where it was.
+    /// Puts a backend back to its place.
     pub(super) fn put_back(&mut self, key: BackendKey, place: usize) {
         self.0.insert(place, key);
     }

@@ -1,5 +1,5 @@
-//! Where the backends come from that waiting statements lack: from free places, from idle backends of others' logins, or from other workers.
-//! See [`super::opening`] for what that is worth.
+//! Finds places for the backends that waiting statements lack: free places, those of idle backends with another login, or those of other
+//! workers. [`super::opening`] says how much that is worth.
 
 use std::time::Duration;
 
@@ -16,17 +16,17 @@ use crate::workers::places::Origin;
 
 /// A place for a backend of a waiting statement's login.
 pub(super) enum Place {
-    /// A free one, which has been taken for a new backend.
+    /// A free place, which has been taken for a new backend.
     Free(Origin),
-    /// That of this idle backend, which changes its account.
+    /// The place of this idle backend, which changes its account.
     Of(BackendKey),
-    /// That of this idle backend, which has to be closed for it.
+    /// The place of this idle backend, which has to be closed for it.
     Behind(BackendKey),
-    /// One of another worker's, who has to be asked for it.
+    /// The place of another worker, which has to be asked for it.
     OfOtherWorker,
 }
 
-/// The backends of a server that wait for statements, or are being opened, and how many more may be.
+/// The backends of a server that are idle or being opened, and the number of others that may be opened.
 pub(super) struct ToCome {
     server: ServerKey,
     backends: Vec<BackendKey>,
@@ -34,14 +34,14 @@ pub(super) struct ToCome {
 }
 
 impl ToCome {
-    /// One more is being opened, or changes its account.
+    /// Notes that one more is being opened, or changes its account.
     pub(super) fn one_opens(&mut self) {
         self.room -= 1;
     }
 }
 
 impl Servers {
-    /// A client's statement is the first in need and finds no backend. Returns for how long its login has had none.
+    /// Notes that a client's statement is the first in need and finds no backend. Returns for how long its login has had none.
     pub(super) fn note_lack(&mut self, now: Instant, client: &Client) -> Duration {
         let Some(identity) = client.identity else { return Duration::ZERO };
         let server = self.serving(client);
@@ -49,7 +49,7 @@ impl Servers {
         now.since(since)
     }
 
-    /// A client's statement starts on a backend of its own.
+    /// Notes that a client's statement starts on a backend of its own.
     pub(super) fn note_served(&mut self, backend: BackendKey, client: &Client) {
         if let Some(identity) = client.identity {
             self.of_mut(backend).opening.served((identity, client.class()));
@@ -57,17 +57,17 @@ impl Servers {
     }
 }
 
-/// The clients whose statements lack backends, and the backends that there are.
+/// The clients with statements that lack backends, and the backends that there are.
 pub(super) struct TakingPlaces<'a> {
     pub(super) parties: Parties<'a>,
-    /// Backends may be opened: it is known what the primary is.
+    /// True where backends may be opened: the primary is known.
     pub(super) knows_primary: bool,
     pub(super) clients: &'a Table<ClientKey, Client>,
     pub(super) servers: &'a mut Servers,
 }
 
 impl TakingPlaces<'_> {
-    /// What comes on a server by itself; in all no more is opened than could run at once, with so many permits.
+    /// Returns the backends that come on a server by themselves. In all no more is opened than could run at once, with so many permits.
     pub(super) fn to_come(&self, server: ServerKey, free_permits: usize) -> ToCome {
         let on_server = &self.servers[server];
         // While the server is not known to answer, one attempt is enough.
@@ -80,8 +80,8 @@ impl TakingPlaces<'_> {
         ToCome { server, backends, room: most.saturating_sub(under_way) }
     }
 
-    /// A place for a backend of a client's login on this server, where its statement waits there and none comes for it. One that comes is
-    /// for nobody else then.
+    /// Returns a place for a backend of a client's login on this server, where its statement waits there and no backend comes for it. A backend
+    /// that comes for it is for nobody else then.
     pub(super) fn place_for(
         &mut self,
         key: ClientKey,
@@ -92,15 +92,15 @@ impl TakingPlaces<'_> {
         self.take_place(key, login, waiting, to_come)
     }
 
-    /// A free place for a backend of a client whose statement needs no permit. Nobody gives up his place for that. Nor are other workers asked
-    /// for one: what is no lack of backends would be news to them in each turn.
+    /// Takes a free place for a backend of a client with a statement that needs no permit. Nobody gives up a place for that. Other workers
+    /// are not asked for one either: a lack that is none would be news to them in each turn.
     pub(super) fn free_place_for(&mut self, key: ClientKey) -> Option<Origin> {
         let mut to_come = self.to_come(self.servers.serving(&self.clients[key]), 0);
         self.login_without_one(key, &mut to_come)?;
         self.parties.pool.take_place(self.parties.now)
     }
 
-    /// A client's login, where its statement waits on that server, none of what comes is for it, and one more may be opened.
+    /// Returns a client's login, where its statement waits on that server, none of the coming backends is for it, and one more may be opened.
     fn login_without_one(&self, key: ClientKey, to_come: &mut ToCome) -> Option<Login> {
         let client = &self.clients[key];
         if self.servers.serving(client) != to_come.server {
@@ -115,7 +115,7 @@ impl TakingPlaces<'_> {
         (to_come.room > 0 && self.may_open_as(to_come.server, login.0)).then_some(login)
     }
 
-    /// A free place, or that of an idle backend of another login, which does not come for anybody then, or of another worker's.
+    /// Takes a free place, that of an idle backend of another login, which does not come for anybody then, or that of another worker.
     fn take_place(
         &mut self,
         key: ClientKey,
@@ -159,8 +159,8 @@ impl TakingPlaces<'_> {
         Some(place)
     }
 
-    /// Says whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond
-    /// a statement.
+    /// Says whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond a
+    /// statement.
     fn expects_one(&self, key: ClientKey) -> bool {
         let passes = |backend: &Backend| {
             let holder = backend.holder.and_then(|client| self.clients.get(client));
@@ -172,7 +172,7 @@ impl TakingPlaces<'_> {
         server.backends.iter().any(|(_, backend)| sessions.fits(backend, client) && passes(backend))
     }
 
-    /// Says whether a backend of this login is opened for what cannot wait for one: none comes yet, and an attempt makes sense.
+    /// Says whether a backend of this login may be opened for a statement that cannot wait: none comes yet, and an attempt makes sense.
     pub(super) fn may_open_urgently(&self, server: ServerKey, (identity, class): Login) -> bool {
         let fits = |backend: &Backend| backend.account.identity == identity && backend.login.class == class;
         let under_way =
@@ -187,7 +187,7 @@ impl TakingPlaces<'_> {
         self.may_connect(server) && refused.is_none_or(|until| until <= now)
     }
 
-    /// Says whether an attempt to connect to a server makes sense now: where it is known which one is the primary.
+    /// Says whether an attempt to connect to a server makes sense now. For that the primary has to be known.
     pub(super) fn may_connect(&self, server: ServerKey) -> bool {
         self.servers[server].may_connect_now(self.parties.now) && self.knows_primary
     }

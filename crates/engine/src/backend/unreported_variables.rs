@@ -1,7 +1,7 @@
-//! Session variables whose values only the server knows: those that its trackers tell nothing of, or too much.
+//! Session variables with values that only the server knows: its trackers tell nothing of them, or too much.
 //!
-//! They are asked for before anybody else gets the backend, and before a statement is prepared there in another state, since
-//! the client's own has to be set again behind that. Until then the client keeps its backend, and so its values.
+//! Onramp asks for them before anybody else gets the backend. They are also asked for before a statement is prepared there in another
+//! state, since the client's own state has to be set again behind that. Until then the client keeps its backend, and so its values.
 
 use std::collections::BTreeSet;
 
@@ -27,11 +27,11 @@ use crate::session::unreported::SCHEMA;
 use crate::session::{SessionState, SessionTables};
 use crate::stored_code::Hidden;
 
-/// So many are asked for at a time; the texts of programs leave a handful. With more, which nobody sets by accident, the client
+/// Most variables that are asked for at a time. The texts of programs leave a handful. With more, which nobody sets by accident, the client
 /// keeps its backend.
 const MOST_UNREPORTED: usize = 64;
 
-/// Whether tables' triggers may run in it.
+/// Says whether triggers of tables may run in a statement with variables of its own.
 fn may_fire_triggers(statement: &Classification) -> bool {
     use Kind::{Delete, Insert, Load, Replace, Update};
     matches!(statement.kind, Insert | Replace | Update | Delete | Load)
@@ -47,8 +47,8 @@ fn may_have_changed_session(request: &Request) -> bool {
     !plain || request.changes.hidden.may_change_session()
 }
 
-/// Whether code that is stored on the server may have run in it, of which no effect tells: triggers, and functions that views,
-/// defaults and virtual columns call.
+/// Says whether stored code may have run in a request without an effect that tells of it: triggers, and functions that views, defaults and
+/// virtual columns call.
 fn may_have_run_code(request: &Request) -> bool {
     use Kind::{Ddl, Delete, Do, Execute, Insert, Load, Other, Replace, Select, Update};
     let executes = matches!(request.command, RequestKind::Query | RequestKind::Execute);
@@ -61,21 +61,21 @@ fn may_have_run_code(request: &Request) -> bool {
             ))
 }
 
-/// What a statement has changed of the session, as far as that is known, and what is left to ask.
+/// The changes of the session by a statement, as far as they are known, and the variables that are left to ask for.
 struct Findings<'a> {
     request: &'a Request,
     before: &'a SessionState,
     failed: bool,
     /// The session state, where it is another one than before.
     state: Option<SessionState>,
-    /// The variables, and [`SCHEMA`], of which it is true, and those of which it has to be asked.
+    /// Names of variables, and [`SCHEMA`], that the state is right about. Below are the names that have to be asked for.
     settled: BTreeSet<Box<[u8]>>,
     unreported: BTreeSet<Box<[u8]>>,
-    /// Variables that were reported, whether that is believed or not.
+    /// Names of variables that were reported, believed or not.
     reported: BTreeSet<Box<[u8]>>,
     trackers: Vec<(TrackerVariable, Box<[u8]>)>,
     schema_told: bool,
-    /// The server says that something has changed, and not what.
+    /// True where the server says that something has changed, and not what.
     something: bool,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Takes in what the server reports.
+    /// Takes in a change that the server reports.
     fn take_in(&mut self, change: Change) {
         match change {
             Change::Variable { name, value } => {
@@ -123,7 +123,7 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Takes in what follows from the statement itself. `vague`: the server may report a variable under another one's name.
+    /// Takes in changes that follow from the statement itself. `vague`: the server may report a variable under another one's name.
     fn take_in_unreported(&mut self, vague: bool, status: Option<StatusFlags>) {
         let statement = &self.request.statement;
         if let Some(collation) = self.request.changes.collation.as_ref().filter(|_| !self.failed) {
@@ -155,12 +155,12 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Whether the statement has set the list of variables that the server reports.
+    /// Says whether the statement has set the list of variables that the server reports.
     fn has_set_list(&self) -> bool {
         sets_list(&self.request.statement) && self.is_done()
     }
 
-    /// A SET that fails alone has set nothing.
+    /// Says whether the statement may have set anything. A SET that fails alone has set nothing.
     fn is_done(&self) -> bool {
         !self.failed || self.request.statement.several
     }
@@ -175,7 +175,7 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// A client's session and the backend on which its statement has run, of which each is told what has become of the other.
+/// A client's session and the backend on which its statement has run. Changes of the one are noted on the other.
 pub(super) struct SessionOnBackend<'a> {
     pub(super) own: ClientKey,
     pub(super) client: &'a mut Client,
@@ -186,8 +186,8 @@ pub(super) struct SessionOnBackend<'a> {
 }
 
 impl SessionOnBackend<'_> {
-    /// Session state that the statement changed, by the server's own word. True where the server reports a change
-    /// that nothing explains.
+    /// Takes in the changes of session state by the statement, by the server's own word. True where the server reports a change that nothing
+    /// explains.
     pub(super) fn take_in_changes(&mut self, request: &Request, summary: &mut Summary) -> bool {
         if self.client.leaves_other_transactions(&self.sessions.states, request, summary) {
             let backend = &mut self.servers[self.key];
@@ -233,7 +233,7 @@ impl SessionOnBackend<'_> {
         unexplained
     }
 
-    /// A client's tracker has this value now, on its backend too.
+    /// Sets the value of a client's tracker, on its backend too.
     fn set_tracker(&mut self, tracker: TrackerVariable, value: &[u8]) {
         let Some(facts) = &self.servers.primary().facts else { return };
         let as_ours = self.client.set_tracker(facts, tracker, value);
@@ -241,8 +241,8 @@ impl SessionOnBackend<'_> {
         self.client_memory.count_session(self.own, self.client);
     }
 
-    /// Whether it is the execution of a statement that was prepared in another schema, into which the server goes for it, and back.
-    /// Nothing is known of what its code does.
+    /// Says whether the request executes a statement that was prepared in another schema. The server goes into that schema for it, and back.
+    /// Nothing is known of the changes by its code.
     fn executes_elsewhere(&self, request: &Request) -> bool {
         let executes =
             request.command == RequestKind::Execute && !request.changes.hidden.effects.changes_session();
@@ -252,7 +252,7 @@ impl SessionOnBackend<'_> {
         schema_of(self.sessions.definitions.get(about.definition).session) != schema_of(own)
     }
 
-    /// Whether a change that the server does not name is one of those that are known of the statement.
+    /// Says whether a change that the server does not name is one of those that are known of the statement.
     fn explains_changes(&self, request: &Request, vague: bool) -> bool {
         let statement = &request.statement;
         // MySQL reports that a temporary table has been changed or dropped.
@@ -267,8 +267,8 @@ impl SessionOnBackend<'_> {
         (sets && no_view) || !request.explained_effects().is_empty() || of_table
     }
 
-    /// What stands behind a statement, of which an error packet has said nothing: it comes with the next answer. What is
-    /// reported beyond variables that were in doubt anyway, stored code has done before the statement failed.
+    /// Takes in the state behind a statement with an error packet, which said nothing of it: the state comes with the next answer. A change that
+    /// is reported beyond the variables in doubt was made by stored code before the statement failed.
     pub(super) fn take_in_rest(&mut self, in_doubt: &BTreeSet<Box<[u8]>>, summary: &mut Summary) {
         if let Some(status) = summary.status {
             let ended = self.client.in_transaction() && !status.contains(StatusFlags::IN_TRANS);
@@ -299,9 +299,9 @@ impl SessionOnBackend<'_> {
         }
     }
 
-    /// A statement has failed. What stored code had done before, MariaDB reports with a later SET, and a result set that ends
-    /// with an EOF reports nothing at all: whoever gets the backend next would find it there. Where it is known that no code
-    /// can have changed anything, there is nothing.
+    /// Notes that a statement has failed. MariaDB reports changes that stored code made before that with a later SET. A result set that ends
+    /// with an EOF reports nothing at all. So the next client of the backend would find the changes there. Where it is known that no code
+    /// can have changed anything, there are none.
     pub(super) fn note_failed(&mut self, request: &Request) {
         self.servers[self.key].session.failed = request.changes.hidden;
         let told = self.servers.of(self.key).facts.as_ref().is_some_and(|facts| !facts.is_mariadb())
@@ -316,7 +316,7 @@ impl SessionOnBackend<'_> {
         }
     }
 
-    /// Whether a client is in the schema that code of another one's goes back to without a report.
+    /// Says whether the client is in the schema that code of another schema goes back to without a report.
     fn is_in_unreported_schema(&self) -> bool {
         let session = self.client.session.id.expect("a client with requests has logged in");
         let schema = self.sessions.states.state(session).schema.as_deref();
@@ -339,7 +339,7 @@ impl SessionOnBackend<'_> {
         client.session.unreported = (!unreported.is_empty()).then(|| Box::new(unreported));
     }
 
-    /// The question for what is in doubt, where anything is.
+    /// Returns the question for the variables in doubt, where there are any.
     pub(super) fn question(&self) -> Option<Vec<u8>> {
         let unreported = self.client.session.unreported.as_deref()?;
         // FOUND_ROWS() does not survive the question; MySQL warns of it, so that it is asked for where it has to be.
@@ -355,7 +355,7 @@ impl SessionOnBackend<'_> {
         Some(text)
     }
 
-    /// The answer to that.
+    /// Takes in the answer to that question.
     pub(super) fn take_in_answer(&mut self, summary: &mut Summary) {
         let asked = *self.client.session.unreported.take().unwrap_or_default();
         self.take_in_rest(&asked, summary);
@@ -397,10 +397,10 @@ impl SessionOnBackend<'_> {
         }
     }
 
-    /// The client's session state has changed, on its backend too.
+    /// Changes the client's session state, on its backend too.
     ///
-    /// The backend is in the same schema where the server has just told it, else where it was: behind a USE that failed that
-    /// may be another one than its client's.
+    /// The backend is in the same schema where the server has just told that schema, else in its former one. Behind a USE that failed the
+    /// former one may differ from its client's.
     pub(super) fn move_session(&mut self, state: SessionState, told: bool) {
         let before = self.client.session.id.map(|session| &self.sessions.states.state(session).charset);
         if before.is_some_and(|before| self.client.variables_depend_on(before, &state.charset)) {
@@ -424,8 +424,8 @@ impl SessionOnBackend<'_> {
     }
 }
 
-/// Without those that an error message of the server names in quotes: there is no such variable, or it is a global one, and
-/// what was to set it has failed too.
+/// Returns the variables without those that an error message of the server names in quotes. There is no such variable, or it is a global
+/// one, so that setting it has failed too.
 fn without_named(mut names: BTreeSet<Box<[u8]>>, message: &[u8]) -> BTreeSet<Box<[u8]>> {
     names.retain(|name| !message.split(|&byte| byte == b'\'').any(|word| word.eq_ignore_ascii_case(name)));
     names

@@ -1,4 +1,4 @@
-//! Where a client's statement waits: in which lane, or among what waits for no permit.
+//! The place where a client's statement waits: a lane, or the statements that wait for no permit.
 
 use sql::Kind;
 
@@ -11,7 +11,8 @@ use crate::servers::Servers;
 use crate::shares::Parties;
 
 impl Scheduling {
-    /// A client's statement is about to wait. Returns its lane, and how it stands there; `None` where it is urgent, which is noted.
+    /// Admits a client's statement, which is about to wait. Returns its lane, and how it stands there. `None` where it
+    /// is urgent, which is noted.
     pub(super) fn admit(
         &mut self,
         parties: &Parties<'_>,

@@ -39,7 +39,7 @@ impl Io {
         self.outbox.send(connection, &packet);
     }
 
-    /// An error in the place of a greeting: sequence number 0 and, as the servers have it, no SQLSTATE
+    /// Sends an error in the place of a greeting: sequence number 0 and, as the servers have it, no SQLSTATE
     /// (net_send_error_packet before the capabilities are known).
     pub(crate) fn send_early_error(&mut self, connection: seam::ConnectionId, error: &MySqlError) {
         let packet = wire::ErrPacket {
@@ -54,14 +54,14 @@ impl Io {
 }
 
 impl Client {
-    /// A statement is answered here that the server would have executed without a table: MySQL's list of warnings is empty then.
+    /// Notes that a statement was answered here which the server would have executed without a table. MySQL's list of warnings is empty then.
     fn answered_here(&mut self, server: &Server) {
         if !server.is_mariadb() {
             self.session.aftermath.diagnostics = Diagnostics::None;
         }
     }
 
-    /// Its open transaction has gone with its backend, and was not committed.
+    /// Notes that the client's open transaction has gone with its backend, and was not committed.
     fn is_rolled_back(&mut self) {
         self.backend = None;
         self.end_statement();
@@ -74,7 +74,7 @@ impl Client {
         self.session.aftermath.insert_id_lost();
     }
 
-    /// How it reads warnings that are told here in the name of this server.
+    /// Says how the client reads warnings that are told here in the name of this server.
     pub(crate) fn reader_of(&self, sessions: &Sessions, server: &Server) -> Reader {
         let reader = self.reader();
         let Some((session, facts)) = self.session.id.zip(server.facts.as_ref()) else {
@@ -85,13 +85,13 @@ impl Client {
     }
 }
 
-/// What of a statement goes to the server that may be answered here.
+/// The part of a statement that goes to the server, where the statement may be answered here.
 pub(super) enum ToServer {
-    /// All of it, as it is.
+    /// The whole statement, as it is.
     AsItIs,
-    /// This in its place.
+    /// This request in the statement's place.
     Instead(Box<Request>),
-    /// Nothing: its client has its answer.
+    /// Nothing: the statement's client has its answer.
     Nothing,
 }
 
@@ -101,14 +101,14 @@ pub(crate) struct RefusedLogin {
     pub(crate) reason: String,
 }
 
-/// Clients that get answers from here, and what these answers follow from and leave.
+/// The clients that get answers from here, and the state that answers follow from and change.
 pub(crate) struct Answers<'a> {
     pub(crate) now: Instant,
     pub(crate) settings: &'a Settings,
     pub(crate) clients: &'a mut Table<ClientKey, Client>,
     pub(crate) sessions: &'a mut SessionTables,
     pub(crate) servers: &'a mut Servers,
-    /// What would be said to a guest's client goes back with the guest.
+    /// Set in a reader. An error for a guest's client goes back with the guest.
     pub(crate) guests: Option<&'a mut Guests>,
     pub(crate) client_memory: &'a mut ClientMemory,
     pub(crate) views: &'a mut Views,
@@ -117,18 +117,18 @@ pub(crate) struct Answers<'a> {
 }
 
 impl Answers<'_> {
-    /// An OK packet with this sequence number.
+    /// Sends an OK packet with this sequence number.
     pub(crate) fn ok(&mut self, client: ClientKey, sequence: u8) {
         self.ok_and_say(client, sequence, &[]);
     }
 
-    /// Likewise, with this as its `info`.
+    /// Sends an OK packet likewise, with this as its `info`.
     fn ok_and_say(&mut self, client: ClientKey, sequence: u8, info: &[u8]) {
         let status = self.clients[client].reader().status();
         self.this_ok(client, sequence, &OkPacket { info, ..OkPacket::plain(status) });
     }
 
-    /// Likewise, with what the client wants to hear of these changes of its session.
+    /// Sends an OK packet likewise, and tells what the client wants to hear of these changes of its session.
     fn ok_and_tell(&mut self, client: ClientKey, sequence: u8, info: &[u8], changes: &[u8]) {
         let facts = self.servers.primary().facts.as_ref();
         let told = told(&self.clients[client], facts, &self.sessions.states).map(|told| told.of(changes));
@@ -148,7 +148,7 @@ impl Answers<'_> {
         self.io.send_packet_to(self.clients[client].connection, sequence, &payload);
     }
 
-    /// Answers a statement, where that can be done here. Of a large one, which has been read elsewhere, the text is not looked at.
+    /// Answers a statement, where that can be done here. The text of a large statement, which has been read elsewhere, is not looked at.
     pub(super) fn instead_of_server(
         &mut self,
         key: ClientKey,
@@ -185,7 +185,7 @@ impl Answers<'_> {
         }
     }
 
-    /// Answers a statement that begins or ends a transaction, where no backend has to hear of it. False where one has to.
+    /// Answers a statement that begins or ends a transaction, where no backend has to hear of it. False where a backend has to.
     pub(super) fn transaction_command(
         &mut self,
         key: ClientKey,
@@ -213,8 +213,8 @@ impl Answers<'_> {
         true
     }
 
-    /// Answers a statement whose answer is known. False where the server has to be asked; `remember` is then set where its
-    /// answer is to be remembered.
+    /// Answers a statement with the answer that is known for it. False where the server has to be asked; `remember` is
+    /// then set where the server's answer is to be remembered.
     fn known(
         &mut self,
         key: ClientKey,
@@ -243,8 +243,8 @@ impl Answers<'_> {
         true
     }
 
-    /// A `SET` of the pool's variables: understood here, and only what else stands in it goes to the server. `full_tickets`: as many as
-    /// a client gets in general.
+    /// Carries out a `SET` of the pool's variables. These are understood here, and only the rest of the `SET` goes to
+    /// the server. `full_tickets` is the number of tickets that a client gets in general.
     fn set_pool_variables(
         &mut self,
         key: ClientKey,
@@ -268,7 +268,7 @@ impl Answers<'_> {
         ToServer::Nothing
     }
 
-    /// What the servers send where they say `my_eof`: an EOF packet, or its successor.
+    /// Sends what the servers send where they say `my_eof`: an EOF packet, or its successor.
     pub(crate) fn eof(&mut self, client: ClientKey, sequence: u8) {
         let client = &self.clients[client];
         let mut payload = Vec::new();
@@ -289,12 +289,12 @@ impl Answers<'_> {
         self.io.send_packet_to(client.connection, sequence, &payload);
     }
 
-    /// How a client reads warnings that are told here.
+    /// Says how a client reads warnings that are told here.
     pub(crate) fn reader(&self, client: ClientKey) -> Reader {
         self.clients[client].reader_of(&self.sessions.states, self.servers.primary())
     }
 
-    /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
+    /// Answers a request with the server's own error. Where the request was about a login's schema, the error ends the login.
     pub(crate) fn server_error(
         &mut self,
         client: ClientKey,
@@ -315,14 +315,15 @@ impl Answers<'_> {
         login.then(|| RefusedLogin { error: payload, reason: reason() })
     }
 
-    /// Leaves behind what a server's error does, which is about to be told.
+    /// Notes what a server's error leaves behind. The error is about to be told.
     pub(crate) fn note_server_error(&mut self, client: ClientKey, error: &ServerError) {
         let reader = self.reader(client);
         self.clients[client].session.aftermath.row_count = -1;
         self.keep_diagnostics(client, Diagnostics::of_error(error, reader));
     }
 
-    /// The client's open transaction has gone with its backend, and was not committed: it hears what a deadlock's victim hears, and goes on.
+    /// Tells a client that its open transaction has gone with its backend, uncommitted. The client hears what a
+    /// deadlock's victim hears, and goes on.
     pub(crate) fn rolled_back(&mut self, key: ClientKey, sequence: u8) {
         self.clients[key].is_rolled_back();
         self.clients.server_keeps_up(key, &mut self.io.outbox);
@@ -330,7 +331,7 @@ impl Answers<'_> {
         self.resume.push(key);
     }
 
-    /// This would be said to a guest's client.
+    /// Notes an error that would be told to a guest's client.
     pub(crate) fn error_of_guest(&mut self, key: ClientKey, error: &MySqlError) {
         if let Some(guests) = &mut self.guests {
             guests.note_error(key, error);
@@ -342,7 +343,7 @@ impl Answers<'_> {
         }
     }
 
-    /// An error packet with this sequence number.
+    /// Sends an error packet with this sequence number.
     pub(crate) fn error(&mut self, client: ClientKey, sequence: u8, error: &MySqlError) {
         if self.guests.is_some() {
             return self.error_of_guest(client, error);
@@ -373,7 +374,7 @@ impl Answers<'_> {
         }
     }
 
-    /// What a client's statement has left, within the bound of what is kept for all.
+    /// Keeps the diagnostics that a client's statement has left, within the bound for all clients.
     pub(crate) fn keep_diagnostics(&mut self, key: ClientKey, diagnostics: Diagnostics) {
         let limit = self.settings.kept_warnings_memory;
         if self.client_memory.keep_diagnostics(self.clients, key, diagnostics, limit) {
@@ -381,13 +382,13 @@ impl Answers<'_> {
         }
     }
 
-    /// What is known of a client's statement before, about which it asks.
+    /// Returns the diagnostics of a client's statement before, about which the client asks.
     fn saved_diagnostics(&self, key: ClientKey) -> SavedDiagnostics<'_> {
         let (settings, sessions) = (self.settings, &self.sessions.states);
         SavedDiagnostics { client: &self.clients[key], settings, sessions, servers: self.servers }
     }
 
-    /// Tells it, where that is not for the server.
+    /// Tells the client the diagnostics that it asks for, where the server does not have to.
     fn show(&mut self, key: ClientKey, shown: Shown, answer: u8) -> ToServer {
         match shown {
             Shown::ByServer => return ToServer::AsItIs,
@@ -408,7 +409,8 @@ impl Answers<'_> {
         ToServer::Nothing
     }
 
-    /// The OK that ends a login or a COM_CHANGE_USER, with this proof of our certificate. What follows the former may be compressed.
+    /// Sends the OK that ends a login or a COM_CHANGE_USER, with this proof of our certificate. Traffic behind the end
+    /// of a login may be compressed.
     pub(super) fn login(&mut self, key: ClientKey, sequence: u8, proof: &[u8]) {
         let schema = self.clients[key].schema_of_login(&self.sessions.states);
         self.ok_and_tell(key, sequence, proof, &schema);

@@ -1,4 +1,4 @@
-//! What a client that logs in has said, how far it is, and what comes of it.
+//! A login attempt of a client: its claims, the step that it has reached, and the verdict on it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::accounts::proof::Proof;
 use crate::accounts::secret::{IdentityKey, Password, Secret};
 use crate::outside::named::RefusedFor;
 
-/// How far a login is.
+/// The step that a login has reached.
 #[derive(Debug)]
 pub(crate) enum Login {
     /// Our greeting is out.
@@ -22,26 +22,26 @@ pub(crate) enum Login {
     StartingTls,
     /// TLS stands; the rest is as after the greeting.
     Secured,
-    /// What it has said is being looked at; never longer than within a turn.
+    /// The client's answer is being judged. No login is at this step for longer than a turn.
     Judged,
     /// The client has been asked for another method's answer.
     Switched(Box<Attempt>),
     /// The client has been asked for its password.
     PasswordAsked(Box<Attempt>),
-    /// Another thread is at work for it.
+    /// Another thread is at work for the login.
     AwaitingFinding(Box<Attempt>),
     /// The answer is wrong by our copy of the accounts; a fresh one is being read.
     AwaitingAccounts(Box<Attempt>),
-    /// The server is being asked whether its password is right, see [`super::delegation`].
+    /// The server is being asked whether the client's password is right, see [`super::delegation`].
     AwaitingServer(Box<Attempt>),
-    /// It will be told later that it is refused: its place in [`crate::logins::Logins::late_refusals`].
+    /// The client will be told later that it is refused. The value is its place in [`crate::logins::Logins::late_refusals`].
     Refused((Instant, u64)),
-    /// The server is being asked about its schema, in the name of another client.
+    /// The server is being asked about the login's schema, in the name of another client.
     AwaitingSchema,
 }
 
 impl Login {
-    /// Whether the client has nothing to say before it is answered.
+    /// Says whether the next step is ours: the client has nothing to say before it is answered.
     pub(crate) fn is_ours_to_go_on(&self) -> bool {
         match self {
             Self::Judged
@@ -59,40 +59,40 @@ impl Login {
     }
 }
 
-/// What a client claims to be.
+/// A client's claim of who it is, and its answers for that.
 pub(crate) struct Attempt {
     pub(super) user: Vec<u8>,
     pub(super) schema: Option<Vec<u8>>,
     pub(super) collation: u8,
-    /// How it answers; `None` for a method that is not spoken here.
+    /// The method by which the client answers. `None` for a method that is not spoken here.
     pub(super) method: Option<Method>,
     pub(super) answer: Answer,
     /// The name of the user of this machine that the client is, once it was looked up.
     pub(super) socket_user: Option<Option<Vec<u8>>>,
-    /// It was given our public key; once is enough.
+    /// True once the client has asked for our public key. Once is enough.
     pub(super) has_asked_for_key: bool,
-    /// What another thread was last asked to do for it.
+    /// The number of the task that another thread was last given for the attempt.
     pub(super) task: u64,
-    /// What the server stores, while another thread checks the password against it.
+    /// The server's stored form, or the public key, while another thread checks the answer against it.
     pub(super) checking: Vec<u8>,
     pub(super) scramble: [u8; 20],
-    /// What an Ed25519 signature is made of.
+    /// The nonce that an Ed25519 signature is made of.
     pub(super) nonce: [u8; 32],
     /// The sequence number of our next packet.
     pub(super) sequence: u8,
-    /// The copy of the accounts that may refuse it: one that was asked for after the attempt came in.
+    /// The number of the copy of the accounts that may refuse the attempt: a copy that was asked for after the attempt came in.
     pub(super) needs_copy: u64,
-    /// How long the question to the server was held back for wrong passwords before it.
+    /// The time for which the question to the server was held back, for wrong passwords before it.
     pub(super) held_back: Duration,
-    /// While it is: its place among others.
+    /// The attempt's place among others, while it is held back.
     pub(super) held_at: Option<(Instant, u64)>,
-    /// When it came in.
+    /// The time at which the attempt came in.
     pub(super) came: Instant,
 }
 
 impl Attempt {
-    /// One that has just come in. `auth_plugin` is the method's name, `token` the answer by it, and `sequence` the number of
-    /// the client's packet.
+    /// Makes an attempt that has just come in. `auth_plugin` is the method's name, `token` the answer by it, and
+    /// `sequence` the number of the client's packet.
     pub(super) fn new(
         user: &[u8],
         auth_plugin: Option<&[u8]>,
@@ -123,67 +123,67 @@ impl Attempt {
 }
 
 impl std::fmt::Debug for Attempt {
-    /// Without the token, which proves the password.
+    /// Leaves out the token, which proves the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Attempt").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
-/// What a client has sent to prove its password.
+/// A client's proof of its password, as it came or as it was judged.
 pub(crate) enum Answer {
-    /// Its answer to the scramble.
+    /// The client's answer to the scramble.
     Token(Zeroizing<Vec<u8>>),
-    /// The password, in a form that is to be looked at.
+    /// The password, in a form that is still to be looked at.
     Sent(Proof),
-    /// The password, and whether it belongs to what the server stored.
+    /// The password, and whether it matches what the server stored.
     Checked { password: Arc<Password>, stored: Vec<u8>, right: bool },
-    /// The password, and what the server itself said to it.
+    /// The password, and the server's own word on it.
     Judged { password: Arc<Password>, question: Question, right: bool },
-    /// A signature, and whether it is that of this key's owner.
+    /// A signature, and whether the owner of this key has made it.
     Signed { signature: Zeroizing<Vec<u8>>, public_key: [u8; 32], right: bool },
     /// Nothing that can be understood.
     Nonsense,
 }
 
 impl Answer {
-    /// Whether it says that there is no password.
+    /// Says whether the answer is that there is no password.
     pub(crate) fn is_empty(&self) -> bool {
         // A zero byte is what the SHA-2 methods send then (caching_sha2_password_auth_client).
         matches!(self, Self::Token(token) if matches!(token[..], [] | [0]))
     }
 }
 
-/// What comes of an attempt by the accounts as we know them.
+/// The verdict on an attempt, by the accounts as we know them.
 pub(crate) enum Verdict {
     Accepted(Rc<Account>, Secret),
     Denied,
     /// The password was right, but the account is locked.
     Locked,
-    /// Likewise, but it asks for TLS, or for another certificate.
+    /// The password was right, but the account asks for TLS, or for another certificate.
     Insecure,
-    /// Likewise, but the password has expired.
+    /// The password was right, but it has expired.
     Expired,
     Unsupported(Vec<u8>),
-    /// The client does not speak of methods.
+    /// The client does not speak of methods, and so cannot use the account's.
     TooOld,
-    /// The account is for a user of this machine, and not for this one.
+    /// The account is for a user of this machine, and the client is another user.
     NotThatUser,
-    /// It has to be known which user of this machine it is.
+    /// The name of the user of this machine with this number has to be looked up.
     NeedsUserName(u32),
     /// The signature is to be checked against this public key.
     NeedsSignature([u8; 32]),
-    /// The password itself has to come.
+    /// The client has to send the password itself.
     NeedsPassword,
-    /// It has, and is to be checked against this.
+    /// The password has come, and is to be checked against this stored form.
     NeedsCheck(Vec<u8>),
-    /// It has, and the server is to check it.
+    /// The password has come, and the server is to check it.
     NeedsServer,
-    /// It would have to come as it is, where others can listen.
+    /// The password would have to come as it is, where others can listen.
     InTheOpen,
 }
 
 impl Verdict {
-    /// What a refused login is counted as.
+    /// Returns the reason under which a refused login is counted.
     pub(crate) fn refused_for(&self, is_malformed: bool) -> RefusedFor {
         match self {
             Self::Unsupported(_) | Self::TooOld => RefusedFor::Method,
@@ -197,30 +197,31 @@ impl Verdict {
     }
 }
 
-/// Whose password the server was asked about. The answer holds for that user alone, and not for others whom the same account
-/// lets in (an anonymous one), nor for accounts about which the same service is asked.
+/// A question to the server about a user's password. The answer holds for that user alone, and not for others that the
+/// same account lets in (an anonymous one), nor for accounts about which the same service is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(super) whose: IdentityKey,
-    /// What the server stores, which says whom it asks.
+    /// The server's stored setting, which names the service that the server asks.
     pub(super) stored: Vec<u8>,
 }
 
 impl Question {
-    /// None where the account is not of this kind.
+    /// Makes the question about a user. `None` where the account does not let the server ask others.
     pub(super) fn about(user: &[u8], account: &Account) -> Option<Self> {
         let stored = account.credential.delegated()?.clone();
         Some(Self { whose: account.identity_key(user), stored })
     }
 
-    /// Whether it is this one.
+    /// Says whether the question is about this user, account and stored setting.
     pub(super) fn is_about(&self, user: &[u8], account: &Account, stored: &[u8]) -> bool {
         let (given, of_account, host) = &self.whose;
         given == user && *of_account == account.user && *host == account.host && self.stored == stored
     }
 }
 
-/// MariaDB Connector/C and what is built on it (ma_net_safe_read: errors in the client's range become 2027).
+/// Says whether the client is MariaDB Connector/C, or built on it. Such libraries turn errors in the client's range
+/// into 2027 (ma_net_safe_read).
 pub(super) fn is_libmariadb(attributes: &[u8]) -> bool {
     wire::parse_attributes(attributes)
         .is_ok_and(|mut pairs| pairs.any(|pair| pair == (&b"_client_name"[..], &b"libmariadb"[..])))

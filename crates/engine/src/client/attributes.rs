@@ -13,26 +13,26 @@ use crate::request::QueryAttributes;
 /// The iteration count in front of the values of COM_STMT_EXECUTE.
 const ITERATIONS: usize = 4;
 
-/// COM_QUERY less its attributes.
+/// COM_QUERY without its attributes.
 pub(super) struct PlainQuery<'a> {
     pub(super) text: &'a [u8],
-    /// As a message.
+    /// The command as a message.
     pub(super) raw: Cow<'a, [u8]>,
     pub(super) attributes: QueryAttributes,
 }
 
-/// COM_STMT_EXECUTE as others see it.
+/// COM_STMT_EXECUTE as the rest of the engine sees it.
 pub(super) struct PlainExecution<'a> {
     flags: u8,
     values: Values<'a>,
-    /// As a message.
+    /// The command as a message.
     pub(super) raw: Cow<'a, [u8]>,
 }
 
 enum Values<'a> {
-    /// With attributes among them, and what is said of the parameters' types.
+    /// Values with attributes among them, and the parameters' types where the execution says them.
     Attributed(Option<Vec<u8>>),
-    /// None but those of the statement's parameters: what follows the flags.
+    /// No values but those of the statement's parameters: the bytes behind the flags.
     Plain(Cow<'a, [u8]>),
 }
 
@@ -74,8 +74,8 @@ impl Client {
         Ok(PlainQuery { text, raw: raw.into(), attributes })
     }
 
-    /// Takes what its statement does not need off a COM_STMT_EXECUTE. The statement has so many parameters; `None` where there is none of
-    /// this number.
+    /// Takes what its statement does not need off a COM_STMT_EXECUTE. `parameters` is the number of the statement's
+    /// parameters; `None` where there is no statement of this number.
     pub(super) fn plain_execution<'a>(
         &self,
         number: u32,
@@ -106,7 +106,7 @@ impl Client {
     }
 }
 
-/// An execution whose values are not counted, whatever its flags say: between us and the server they may mean something.
+/// Makes an execution that does not count its values, whatever its flags say: between us and the server a count may mean something.
 fn uncounted<'a>(number: u32, (flags, body): (u8, &'a [u8]), raw: &'a [u8]) -> PlainExecution<'a> {
     let values = Values::Plain(body.into());
     if flags & PARAMETER_COUNT_AVAILABLE == 0 {
@@ -116,7 +116,7 @@ fn uncounted<'a>(number: u32, (flags, body): (u8, &'a [u8]), raw: &'a [u8]) -> P
     PlainExecution { flags, values, raw: message(number, flags, body).into() }
 }
 
-/// COM_STMT_EXECUTE as a message.
+/// Makes COM_STMT_EXECUTE as a message.
 fn message(number: u32, flags: u8, body: &[u8]) -> Vec<u8> {
     let mut raw = Vec::with_capacity(wire::HEADER_LEN + 6 + body.len());
     let start = wire::begin_packet(&mut raw);

@@ -1,12 +1,12 @@
-//! How a client proves who it is, by the method of the account that it asks for.
+//! The proof by a client of who it is, by the method of the account that it asks for.
 //!
-//! `mysql_native_password`: one answer, which the stored hash checks. The password itself is never known; what a right answer
-//! gives away, SHA1(password), is what backends log in with.
+//! `mysql_native_password` takes one answer, which the stored hash checks. The password itself is never known here. A
+//! right answer gives away SHA1(password), and backends log in with that.
 //!
-//! `caching_sha2_password`: one answer suffices while somebody holds the account's password (a client or a backend of
-//! whichever worker, [`crate::accounts::secret::KnownPasswords`]). Else the client is asked for it: as it is where nobody can listen,
-//! otherwise encrypted with our public key. It is checked against what the server stores, on another thread, and kept for
-//! backends, which the server may ask for it at any time.
+//! `caching_sha2_password` takes one answer, while a client or a backend of any worker holds the account's password
+//! ([`crate::accounts::secret::KnownPasswords`]). Otherwise the client is asked for the password. The password comes as
+//! it is where nobody can listen, and otherwise encrypted with our public key. Another thread checks it against what
+//! the server stores. The password is kept for backends, which the server may ask for it at any time.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,25 +34,25 @@ use crate::settings::Settings;
 /// Bytes of an Ed25519 signature (RFC 8032).
 const SIGNATURE_LEN: usize = 64;
 
-/// What becomes of a login, as far as it can be told.
+/// The outcome of a login, as far as it can be told.
 #[must_use]
 pub(crate) enum Outcome {
-    /// It waits: for the client, for another thread, or for a fresh copy of the accounts.
+    /// The login waits: for the client, for another thread, or for a fresh copy of the accounts.
     Waits,
-    /// Its client is whom it claims to be, which backends prove with this secret.
+    /// The client is the user that it claims to be. Backends prove that with this secret.
     LogsIn(Rc<Account>, Secret, Box<Attempt>),
     /// The server has to judge the password.
     Claims(Box<Attempt>),
-    /// It is over.
+    /// The login is refused with this verdict.
     Refused(Box<Attempt>, Verdict),
 }
 
-/// How clients prove who they are, and what is asked, told and looked at for that.
+/// The logins of clients, and the state that is looked at and changed to judge them.
 pub(crate) struct Authentication<'a> {
     pub(super) now: Instant,
     pub(super) settings: &'a Settings,
     pub(super) pool: &'a Pool,
-    /// The one whose accounts they log in by.
+    /// The server with the accounts by which clients log in.
     pub(super) server: &'a mut Server,
     pub(super) clients: &'a mut Table<ClientKey, Client>,
     pub(super) logins: &'a mut Logins,
@@ -61,7 +61,7 @@ pub(crate) struct Authentication<'a> {
 }
 
 impl Pool {
-    /// By an answer to the scramble, where the password is known here: then nothing else is asked for.
+    /// Judges by an answer to the scramble, where the password is known here. A right answer is enough then; `None` otherwise.
     fn proof_by_known_password(
         &self,
         account: &Rc<Account>,
@@ -78,7 +78,7 @@ impl Pool {
         right.then(|| accepted(account, Secret::Password(known)))
     }
 
-    /// By the password itself.
+    /// Judges by the password itself.
     fn proof_by_sha2_password(
         &self,
         now: Instant,
@@ -100,8 +100,8 @@ impl Pool {
 }
 
 impl Logins {
-    /// By the user of this machine that the kernel says it is. What backends log in with then: what another login of the
-    /// account has proved or, where there was none, the password that is meant for that.
+    /// Judges by the user of this machine that the kernel says the client is. Backends log in with what another login
+    /// of the account has proved or, where there was none, with the password that is meant for that.
     fn proof_by_socket(
         &self,
         settings: &Settings,
@@ -121,7 +121,7 @@ impl Logins {
         }
     }
 
-    /// What backends log in with for a client whose own proof cannot be passed on.
+    /// Returns the secret with which backends log in for a client that has a proof which cannot be passed on.
     fn mapped_secret(&self, settings: &Settings, account: &Account, attempt: &Attempt) -> Secret {
         let proved = self.identities.secret_of(&attempt.user, account).cloned();
         proved.unwrap_or_else(|| Secret::of(settings.mapped_password.as_bytes()))
@@ -129,7 +129,7 @@ impl Logins {
 }
 
 impl Authentication<'_> {
-    /// Asks for an answer by the account's own method, where the client has used another.
+    /// Asks for an answer by the account's own method, where the client has used another. Judges the attempt otherwise.
     pub(super) fn authenticate(
         &mut self,
         key: ClientKey,
@@ -145,7 +145,7 @@ impl Authentication<'_> {
         }
     }
 
-    /// The account's method; for nobody's account the server's usual one.
+    /// Returns the account's method, or the server's usual one for nobody's account.
     fn method_for(&self, key: ClientKey, attempt: &Attempt) -> Option<Method> {
         let facts = self.server.facts.as_ref()?;
         match facts.accounts.find(&attempt.user, &self.clients[key].peer, facts.name_resolution) {
@@ -174,7 +174,7 @@ impl Authentication<'_> {
         self.await_answer(key, Login::Switched(attempt))
     }
 
-    /// The password itself is asked for.
+    /// Asks the client for the password itself.
     fn ask_for_password(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> Outcome {
         if attempt.method == Some(Method::CachingSha2) {
             let payload = [sha2_password::MORE_DATA_HEADER, sha2_password::FULL_AUTHENTICATION];
@@ -188,7 +188,7 @@ impl Authentication<'_> {
         self.password_sent(key, attempt, &token)
     }
 
-    /// A packet of a client that was asked for its password.
+    /// Takes in a packet of a client that was asked for its password.
     pub(super) fn password_sent(
         &mut self,
         key: ClientKey,
@@ -212,7 +212,7 @@ impl Authentication<'_> {
         self.judge(key, attempt)
     }
 
-    /// What another thread has found for a client's login.
+    /// Takes in what another thread has found for a client's login.
     pub(super) fn take_finding(&mut self, client: ClientRef, finding: Finding) -> Outcome {
         let key = client.key;
         let Some(client) = self.clients.find_mut(client) else { return Outcome::Waits };
@@ -254,7 +254,7 @@ impl Authentication<'_> {
         }
     }
 
-    /// Decides on an attempt by the accounts as we know them; where they say no, by a fresh copy of them.
+    /// Decides on an attempt by the accounts as we know them. Where they say no, a fresh copy of them decides.
     pub(super) fn judge(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> Outcome {
         match self.verdict(&self.clients[key], &attempt) {
             Verdict::Accepted(account, secret) => {
@@ -288,7 +288,7 @@ impl Authentication<'_> {
         }
     }
 
-    /// A fresh copy of the accounts is there, or will not come: decides on one that has waited for it.
+    /// Decides on a login that has waited for a fresh copy of the accounts. The copy is there, or will not come.
     pub(super) fn judge_again(&mut self, client: ClientRef) -> Outcome {
         let Some(waiting) = self.clients.find_mut(client) else { return Outcome::Waits };
         let waits = |login: &Login| matches!(login, Login::AwaitingAccounts(_));
@@ -324,7 +324,7 @@ impl Authentication<'_> {
         self.have_done(key, attempt, Work::Check { stored, proof })
     }
 
-    /// The login goes on once another thread has done this for it.
+    /// Gives another thread this work. The login goes on once it is done.
     fn have_done(&mut self, key: ClientKey, mut attempt: Box<Attempt>, work: Work) -> Outcome {
         let asker = Asker::Client(self.clients.ref_to(key));
         let network = network(&self.clients[key].peer);
@@ -366,7 +366,7 @@ impl Authentication<'_> {
         }
     }
 
-    /// By the account's password or, where that is not it, by its former one.
+    /// Judges by the account's password or, where that is not it, by the account's former one.
     fn proof_of_either(&self, account: &Rc<Account>, client: &Client, attempt: &Attempt) -> Verdict {
         let Some(second) = &account.second else {
             return self.proof(account, &account.credential, client, attempt);
@@ -385,7 +385,7 @@ impl Authentication<'_> {
         }
     }
 
-    /// What an attempt proves of one password.
+    /// Judges by one of the account's passwords.
     fn proof(
         &self,
         account: &Rc<Account>,
@@ -426,14 +426,14 @@ impl Authentication<'_> {
         }
     }
 
-    /// Sends one packet of the exchange.
+    /// Sends one packet of the login.
     fn send_in_login(&mut self, key: ClientKey, attempt: &mut Attempt, payload: &[u8]) {
         let connection = self.clients[key].connection;
         self.io.send_packet_to(connection, attempt.sequence, payload);
         attempt.sequence = attempt.sequence.wrapping_add(1);
     }
 
-    /// Its next packet is a part of the login, for as long as a login may take.
+    /// Waits for the client's next packet as a part of the login, for as long as a login may take.
     fn await_answer(&mut self, key: ClientKey, login: Login) -> Outcome {
         let until = self.now + self.settings.connect_timeout;
         let client = self.clients.ref_to(key);
@@ -446,8 +446,8 @@ impl Authentication<'_> {
 }
 
 impl Client {
-    /// Whether nobody can listen to it, by the reading of its method: `sha256_password` does not count Unix sockets
-    /// (my_vio_is_encrypted), the newer method does (my_vio_is_secure).
+    /// Says whether a client may send its password in the clear, since nobody can listen. `sha256_password` does not
+    /// count Unix sockets as safe (my_vio_is_encrypted); the other methods do (my_vio_is_secure).
     fn may_send_password(&self, method: Method) -> bool {
         self.is_encrypted() || matches!(self.peer, Peer::Unix { .. }) && method != Method::Sha256
     }
@@ -465,7 +465,7 @@ fn proof_by_native_password(account: &Rc<Account>, stage2: &[u8; 20], attempt: &
     }
 }
 
-/// By what the server itself says of the password.
+/// Judges by what the server itself says of the password.
 fn proof_by_server(account: &Rc<Account>, stored: &[u8], attempt: &Attempt) -> Verdict {
     match &attempt.answer {
         Answer::Judged { password, question, right } if question.is_about(&attempt.user, account, stored) => {
@@ -480,7 +480,7 @@ fn proof_by_server(account: &Rc<Account>, stored: &[u8], attempt: &Attempt) -> V
     }
 }
 
-/// The next step towards a verdict by a password and what the server stores.
+/// Returns the next step towards a verdict by a password and what the server stores.
 fn check(attempt: &Attempt, stored: &[u8]) -> Verdict {
     match &attempt.answer {
         Answer::Token(_) => Verdict::NeedsPassword,

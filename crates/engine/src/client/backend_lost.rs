@@ -1,36 +1,36 @@
-//! A client's backend is lost: what becomes of the client, by what it had there.
+//! The loss of a client's backend. The fate of the client follows from what it had there.
 
 use super::{Client, Lost, Phase, Running};
 use crate::request::RequestKind;
 
-/// What a client hears whose statement was with the server.
+/// The message to a client that has lost the backend with its statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hears {
-    /// Nothing more, since it has heard a part of the answer, is sending a file, or takes no error: its connection ends.
+    /// Nothing more: the client has heard a part of the answer, is sending a file, or takes no error. Its connection ends.
     Nothing,
-    /// That it has been killed.
+    /// The client hears that it has been killed.
     Killed,
-    /// That the server was lost, and perhaps a transaction with it. Going on would run the rest of that outside of it, or without the state
-    /// that it counts on: there the connection ends.
+    /// The client hears that the server was lost, and perhaps a transaction with it. The connection ends where going on
+    /// would run the rest of a transaction outside of it, or statements without the state that they count on.
     Loss { transaction: bool, ends: bool },
 }
 
-/// What a client had on its backend that was between two statements.
+/// The state of a client that has lost its backend between two statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// It was reading the binary log, which ends with the connection.
+    /// The client was reading the binary log, which ends with the connection.
     Log,
-    /// Its statement is answered, and Onramp was asking for what follows from that.
+    /// The client's statement is answered, and Onramp was asking for what follows from that.
     Answered,
-    /// Its next statement waits, and is answered with this loss.
+    /// The client's next statement waits, and is answered with this loss.
     NextStatement(Lost),
-    /// It hears of the loss with its next command, if there is one.
+    /// The client hears of the loss with its next command, if there is one.
     Idle,
 }
 
 impl Client {
-    /// Its statement was with the server: whether it ran, and how far, nobody knows, so it is not sent again. `begun` where a part of the
-    /// answer has been heard. Returns what it hears, in a packet of this number.
+    /// Notes that the backend with the client's statement is lost. Nobody knows whether the statement ran, and how far, so it is not sent
+    /// again. `begun` says whether a part of the answer has been heard. Returns the message to the client, and the number of its packet.
     pub(crate) fn lose_statement(&mut self, begun: bool) -> (Hears, u8) {
         let uploading = matches!(self.phase(), Phase::Running(Running::Uploading { .. }));
         // A transaction that was about to begin with it may have begun.
@@ -51,7 +51,7 @@ impl Client {
         (hears, if login { self.login.sequence } else { answer })
     }
 
-    /// It was between two statements.
+    /// Notes that the client has lost its backend between two statements.
     pub(crate) fn lose_held(&mut self) -> Held {
         self.backend = None;
         // The servers close the connection behind the end of the binary log (dispatch_command: COM_BINLOG_DUMP).
@@ -91,7 +91,7 @@ mod tests {
     use crate::session::pins::Pins;
     use crate::settings::Settings;
 
-    /// What a client hears that has this, in the packet that it expects.
+    /// Returns the message to a client that has this, in the packet that the client expects.
     fn hears(has: impl FnOnce(&mut Client), begun: bool) -> Hears {
         let mut engine = engine(1, Settings::default());
         let client = &mut engine.clients[client_key(0)];

@@ -1,5 +1,5 @@
-//! Answers that are held to their end, and go to their client as that is to see them: what a backend says there of itself is put
-//! in terms of the client.
+//! Answers that are held to their end, and go to their client as it is to see them. The parts that a backend says of
+//! itself are put in terms of the client.
 
 use super::held_answer::Held;
 use super::statement_counters::Counters;
@@ -7,11 +7,12 @@ use super::{Client, counters, process_list};
 use crate::pool::Pool;
 use crate::request::Request;
 
-/// Longer answers are passed on as they come: so much are some thousand threads, or the whole SHOW STATUS thirty times.
+/// Bytes of the longest answer that is held. Longer ones are passed on as they come: so much are some thousand threads,
+/// or the whole SHOW STATUS thirty times.
 pub(crate) const LARGEST_HELD: usize = 1 << 20;
 
 impl Pool {
-    /// The statement is about to be sent.
+    /// Notes which clients the server's threads serve, where a list of them is about to be asked for.
     pub(crate) fn note_served(&self, request: &mut Request) {
         if let Some(Held::ProcessList(served)) = &mut request.held {
             *served = self.workers.serving.now().into();
@@ -20,7 +21,7 @@ impl Pool {
 }
 
 impl Client {
-    /// The whole answer is there: what of it goes to the client.
+    /// Returns the answer that goes to the client, now that the whole answer is there.
     pub(crate) fn answer_as_seen(&mut self, pool: &Pool, held: Held, failed: bool, answer: &[u8]) -> Vec<u8> {
         match held {
             Held::ProcessList(before) => {
@@ -44,7 +45,7 @@ impl Client {
     }
 }
 
-/// The packets of an answer, with other rows in the place of those for which there are some. What ends the rows must be none.
+/// Replaces the rows of an answer for which `other` gives another row. It must give none for the packets that end the rows.
 pub(super) fn with_rows(answer: &[u8], other: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::with_capacity(answer.len() + answer.len() / 8);
     let mut rest = answer;

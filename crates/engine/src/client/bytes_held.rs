@@ -1,4 +1,4 @@
-//! Bytes that many hold together, counted with each of them.
+//! Bytes that many holders have together, counted with each of them.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use seam::Instant;
 
 use crate::ids::ClientRef;
 
-/// Where nobody is left that could be closed, all clients are not gone through again before this.
+/// The time before all clients are gone through again, where none was left that could be closed.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What all holders have together.
+/// Bytes that all holders have together.
 #[derive(Debug, Default)]
 pub(crate) struct BytesHeld(usize);
 
-/// What one holder has of a [`BytesHeld`], in bytes. It is given back before its holder goes: [`crate::invariants`] looks for what is left behind.
+/// Bytes that one holder has of a [`BytesHeld`]. The holder gives them back before it goes: [`crate::invariants`] looks for what is left behind.
 #[derive(Debug, Default)]
 pub(crate) struct Counted(u32);
 
@@ -28,7 +28,7 @@ impl BytesHeld {
         self.0
     }
 
-    /// The holder has so many now, whatever it had before. Beyond 4 GiB no more are counted: a command has 1 GiB at most.
+    /// Sets the number of bytes that the holder has now, whatever it had before. Beyond 4 GiB no more are counted: a command has 1 GiB at most.
     pub(crate) fn set(&mut self, counted: &mut Counted, bytes: usize) {
         self.give_back(counted);
         counted.0 = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -39,35 +39,35 @@ impl BytesHeld {
         self.set(counted, counted.bytes() + bytes);
     }
 
-    /// The holder has none any more.
+    /// Gives back all that the holder has.
     pub(crate) fn give_back(&mut self, counted: &mut Counted) {
         self.0 -= std::mem::take(counted).bytes();
     }
 }
 
-/// The memory of clients, by what bounds it, and when those who hold most of it were last looked for.
+/// The memory of clients, by what bounds it, and the times at which its largest holders were last looked for.
 #[derive(Debug, Default)]
 pub(crate) struct ClientMemory {
-    /// When nobody was found the last time.
+    /// The time at which last no client was found that could be closed.
     pub(super) nobody_at: Option<Instant>,
-    /// What counts against `statement_memory`: statements under way, and what is not whole yet.
+    /// Bytes that count against `statement_memory`: statements under way, and what is not whole yet.
     pub(crate) statements: BytesHeld,
-    /// What clients have sent that have not logged in: it counts against `login_memory`.
+    /// Bytes that clients have sent before they have logged in. They count against `login_memory`.
     pub(crate) logins: BytesHeld,
-    /// What the layer below holds of clients' TLS handshakes, as it has said.
+    /// Bytes that the layer below holds of clients' TLS handshakes, as it has said.
     pub(crate) handshakes: usize,
-    /// What clients have set and hold, the states of their sessions aside.
+    /// Bytes that clients have set and hold, the states of their sessions aside.
     pub(crate) sessions: BytesHeld,
-    /// Clients of which that is more than one may have.
+    /// Clients that hold more of `sessions` than one client may have.
     pub(super) beyond_share: Vec<ClientRef>,
-    /// When clients were last looked through for who holds most of it.
+    /// The time at which clients were last looked through for the largest holders of `sessions`.
     sessions_looked_at: Option<Instant>,
-    /// No fewer bytes than the warnings have that are kept for clients.
+    /// Bytes of the warnings that are kept for clients, or more: those of clients that have gone may still count.
     pub(crate) diagnostics: usize,
 }
 
 impl ClientMemory {
-    /// All clients are not gone through again at once where those that hold most are in the middle of something.
+    /// Says whether all clients may be gone through again. They may not at once, where the largest holders are in the middle of something.
     pub(super) fn may_look_for_sessions(&mut self, now: Instant) -> bool {
         let may = self.sessions_looked_at.is_none_or(|at| now == at || now.since(at) >= LOOK_AGAIN / 10);
         if may {

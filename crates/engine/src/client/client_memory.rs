@@ -1,8 +1,8 @@
 //! Clients that keep `statement_memory` from all others: they have sent half a statement, or pieces of long data, and do not go on.
 //!
-//! What waits for its turn goes when its turn comes. What is not whole goes only when its client wants it, and a few clients that
-//! want nothing could have everybody else's statements refused until `wait_timeout`. So where the memory is used up, those go that
-//! hold most of it in this way.
+//! A statement that waits for its turn goes when its turn comes. A statement that is not whole goes only when its client wants it.
+//! A few clients that want nothing could have the statements of all others refused until `wait_timeout`. So where the memory is
+//! used up, the clients are closed that hold most of it in this way.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -17,25 +17,25 @@ use crate::pool::Pool;
 use crate::request::Request;
 use crate::session::SessionTables;
 
-/// Said of a client that has to go.
+/// The reason that the log gives for a client that has to go.
 pub(super) const MEMORY_USED_UP: &str =
     "statement_memory is used up, and it holds most of that with half a statement";
 
-/// Said of one that has not logged in.
+/// The reason that the log gives for a client that has to go before it has logged in.
 pub(super) const LOGIN_MEMORY_USED_UP: &str =
     "login_memory is used up, and it holds most of that without having logged in";
 
-/// Whoever logs in keeps no more than this: a request has some hundred bytes, and comes in one piece.
+/// Bytes that a login usually does not exceed: a request has some hundred bytes, and comes in one piece.
 const USUAL_LOGIN: usize = 2 << 10;
 
-/// As many bytes as a statement of the usual size has, which nobody is closed for.
+/// Bytes of a statement of the usual size. Nobody is closed for so few.
 const USUAL: usize = 4 << 10;
 
-/// Whoever has not said anything for so long goes first: it is hardly about to go on.
+/// The time after which a silent client goes before others: it is hardly about to go on.
 const QUIET: Duration = Duration::from_secs(1);
 
 impl Client {
-    /// All that it has of [`super::bytes_held::ClientMemory::statements`].
+    /// Returns all bytes that the client has of [`super::bytes_held::ClientMemory::statements`].
     pub(crate) fn counted_statements(&self) -> usize {
         let reading = if let Phase::Reading(reading) = self.phase() { reading.counted.bytes() } else { 0 };
         let lent = if let Phase::Lent(lent) = self.phase() { lent.counted().bytes() } else { 0 };
@@ -46,7 +46,7 @@ impl Client {
             + self.session.statements.as_ref().map_or(0, |statements| statements.long_data_bytes())
     }
 
-    /// Bytes that it holds until it goes on by itself.
+    /// Returns the bytes that the client holds until it goes on by itself.
     fn incomplete_bytes(&self) -> usize {
         match *self.phase() {
             Phase::Idle => {
@@ -59,20 +59,20 @@ impl Client {
 }
 
 impl ClientMemory {
-    /// What has come of a client is with its owner, or gone.
+    /// Takes a client's input off the account. The input is with its owner, or gone.
     pub(super) fn count_off_input(&mut self, client: &mut Client) {
         self.statements.give_back(&mut client.memory.statements);
         self.logins.give_back(&mut client.memory.login);
     }
 
-    /// Lifts a client's request, with its bytes taken off the account. Where it goes on, [`Self::put_request_back`] is next.
+    /// Lifts a client's request out, with its bytes taken off the account. Where it goes on, [`Self::put_request_back`] is next.
     pub(crate) fn lift_request(&mut self, client: &mut Client) -> Option<Box<Request>> {
         let mut request = client.request.take()?;
         self.statements.give_back(&mut request.bytes.counted);
         Some(request)
     }
 
-    /// A request that was lifted goes on, and its bytes, which may have become others, count again.
+    /// Puts back a request that was lifted, and counts its bytes, which may have become others.
     pub(crate) fn put_request_back(&mut self, client: &mut Client, mut request: Box<Request>) {
         debug_assert!(client.request.is_none(), "a client has one request");
         let bytes = request.bytes();
@@ -80,8 +80,8 @@ impl ClientMemory {
         client.request = Some(request);
     }
 
-    /// The logins to be ended, in this order, so that what they hold together is three quarters of `most`, and all of them are gone through
-    /// seldom: those that hold most, and of the usual ones those that began first. Who is quick is so the last to go.
+    /// Returns the logins to be ended, in this order, until all hold three quarters of `most` together, so that all are gone through
+    /// seldom. The largest go first and, of the usual ones, those that began first. A client that is quick is so the last to go.
     pub(super) fn logins_to_end(&self, clients: &Table<ClientKey, Client>, most: usize) -> Vec<ClientKey> {
         let holders = clients.iter().filter(|(_, client)| client.memory.login.bytes() > 0);
         let mut holders: Vec<_> = holders
@@ -99,7 +99,8 @@ impl ClientMemory {
         to_end
     }
 
-    /// The idle clients that hold more of `session_memory` than one may have. Who is in the middle of something has his turn behind it.
+    /// Returns the idle clients that hold more of `session_memory` than one may have. A client in the middle of
+    /// something is looked at when it is idle.
     pub(super) fn beyond_ones_share(&mut self, clients: &Table<ClientKey, Client>) -> Vec<ClientKey> {
         let mut beyond = Vec::new();
         self.beyond_share.retain(|&holder| {
@@ -113,7 +114,7 @@ impl ClientMemory {
         beyond
     }
 
-    /// Whether clients hold more than `most` of `session_memory`, and nothing but their end helps.
+    /// Says whether clients hold more than `most` of `session_memory`, and nothing but the end of some of them helps.
     pub(super) fn lacks_session_memory(
         &mut self,
         now: Instant,
@@ -128,13 +129,13 @@ impl ClientMemory {
         self.session_memory_held(sessions) > most
     }
 
-    /// What counts against `statement_memory`. It is common to all workers; what others hold is known as of their last turn.
+    /// Returns the bytes that count against `statement_memory`, of all workers. The bytes of others are known as of their last turn.
     pub(super) fn statement_memory_held(&self, pool: &Pool) -> usize {
         self.statements.bytes() + pool.workers.others_hold_bytes(pool.worker)
     }
 
-    /// The clients to be closed, in this order, so that three quarters of `statement_memory` are held: those that hold most, first of those
-    /// that have been quiet for a while, then of the others, or not.
+    /// Returns the clients to be closed, in this order, until three quarters of `statement_memory` are held. Clients that have
+    /// been quiet for a while go first, the largest holders before others. With `others_too` the rest follow, in the same order.
     pub(super) fn holders_to_close(
         &mut self,
         now: Instant,

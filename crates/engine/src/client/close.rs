@@ -1,5 +1,5 @@
-//! Ends: of a client, whoever wants it, of transactions that stay open, and of statements that nobody should wait for. And a client's leave
-//! from this process for another.
+//! The end of a client for any reason, of transactions that stay open, and of statements that nobody should wait for.
+//! And a client's leave from this process for another.
 
 use super::attempt::Login;
 use super::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
@@ -37,9 +37,9 @@ impl Engine {
         self.close_client(key, ClosedFor::Protocol, reason);
     }
 
-    /// Ends a client that has been idle for too long, between two commands or within one: both servers read the whole of a
-    /// command with `wait_timeout` (`do_command`), and take `net_read_timeout` only for what they read behind it, files of LOAD
-    /// DATA LOCAL. MariaDB says nothing then, MySQL gives the reason since 8.0.24 (net_serv.cc, `net_read_raw_loop`):
+    /// Ends a client that has been idle for too long, between two commands or within one. Both servers read the whole of a
+    /// command with `wait_timeout` (`do_command`). They take `net_read_timeout` only for what they read behind it, files of
+    /// LOAD DATA LOCAL. MariaDB says nothing then. MySQL gives the reason since 8.0.24 (net_serv.cc, `net_read_raw_loop`):
     /// ER_CLIENT_INTERACTION_TIMEOUT where the first header does not come, ER_NET_READ_INTERRUPTED behind that.
     pub(crate) fn end_idle_client(&mut self, key: ClientKey) {
         let headers = wire::headers_read(&self.clients[key].input);
@@ -53,7 +53,7 @@ impl Engine {
         self.close_client(key, ClosedFor::WaitTimeout, reason);
     }
 
-    /// The server's own error, as the answer to a request or, where it was about a login's schema, to the login, which it ends.
+    /// Answers a request with the server's own error. Where the request was about a login's schema, the error ends the login.
     pub(crate) fn answer_server_error(&mut self, client: ClientKey, request: &Request, error: &ServerError) {
         if let Some(refused) = self.answers().server_error(client, request, error) {
             self.schema_refused(client, &refused.error, &refused.reason);
@@ -61,7 +61,7 @@ impl Engine {
         }
     }
 
-    /// The client that asked gets this error as the end of its login: so do those that waited with it.
+    /// Ends the logins that wait for the schema check of the client that asked, with this error.
     pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
         for key in self.logins.end_schema_check(asked, &self.clients) {
             let client = &self.clients[key];
@@ -70,7 +70,7 @@ impl Engine {
         }
     }
 
-    /// Another kind of server than that in whose name clients were greeted has taken its place: they are told, and go.
+    /// Tells clients that another kind of server has taken the place of the one that they were greeted for, and lets them go.
     pub(crate) fn disappoint_clients(&mut self) {
         let keys: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
         for key in keys {
@@ -108,7 +108,7 @@ impl Engine {
         self.forget_client(key);
     }
 
-    /// While draining, a client goes as soon as nothing of it is open.
+    /// While draining, closes a client as soon as nothing of it is open.
     pub(crate) fn drain_client(&mut self, key: ClientKey) {
         if self.orders.draining.is_none() || !self.clients.contains(key) {
             return;
@@ -122,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// A client's connection has ended.
+    /// Takes in the end of a client's connection, and its reason.
     pub(crate) fn client_ended(&mut self, key: ClientKey, reason: CloseReason) {
         if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {
             self.note_refused(key, (Limit::LoginMemory, self.settings.login_memory as u64));
@@ -135,12 +135,12 @@ impl Engine {
         self.client_gone(key);
     }
 
-    /// A client's connection has ended by itself.
+    /// Takes in the end of a client's connection that came by itself.
     pub(crate) fn client_gone(&mut self, key: ClientKey) {
         self.forget_client(key);
     }
 
-    /// Takes a client out of everything. A statement of it that waits never runs; one that runs is answered to nobody.
+    /// Takes a client out of everything. A statement of the client that waits never runs. One that runs is answered to nobody.
     pub(crate) fn forget_client(&mut self, key: ClientKey) {
         match self.clients[key].phase() {
             Phase::Queued => {
@@ -184,7 +184,7 @@ impl Engine {
         self.io.set_role(client.connection, Role::Free);
     }
 
-    /// The statement goes on without its client; its backend is cleaned before anybody else gets it.
+    /// Lets the statement go on without its client. Its backend is cleaned before anybody else gets it.
     fn abandon_statement(&mut self, key: ClientKey) {
         if self.coalescing().hand_over(key) {
             return;
@@ -227,9 +227,9 @@ impl Engine {
         }
     }
 
-    /// The answer to the first command after a backend was lost with something that cannot be had again. The connection
-    /// ends with it, as one's own would have: going on would run the rest of a transaction outside of it. With several
-    /// servers a transaction that is lost is said to be rolled back instead, and the connection goes on.
+    /// Answers the first command after a backend was lost with something that cannot be had again. The connection ends
+    /// with the answer, as a direct one would have: going on would run the rest of a transaction outside of it. With
+    /// several servers a transaction that is lost is said to be rolled back instead, and the connection goes on.
     pub(crate) fn answer_lost(&mut self, key: ClientKey, lost: Lost, sequence: u8) {
         if lost == Lost::Transaction && self.settings.cluster.several {
             return self.tell_rolled_back(key, sequence);
@@ -302,8 +302,8 @@ impl Engine {
         }
     }
 
-    /// Ends clients that hold too much of what they have set alone, and others where all hold too much together, until a quarter of this
-    /// worker's share is free, so that all are gone through seldom.
+    /// Ends clients that hold too much session memory alone. Where all clients hold too much together, ends the largest
+    /// holders until a quarter of this worker's share is free, so that all are gone through seldom.
     pub(crate) fn keep_to_session_memory(&mut self) {
         for key in self.client_memory.beyond_ones_share(&self.clients) {
             self.end_for_session(key, ONES_SHARE);
@@ -327,7 +327,7 @@ impl Engine {
         self.close_client(key, ClosedFor::Memory, reason);
     }
 
-    /// Whether one more statement is too much, whoever has to go for it: there is no room where this says so. A client may have gone.
+    /// True where there is no room for one more statement, after clients were closed to make some. A client may have gone.
     pub(crate) fn lacks_statement_memory(&mut self) -> bool {
         let limit = self.settings.statement_memory;
         if self.client_memory.statement_memory_held(&self.pool) <= limit {
@@ -338,7 +338,7 @@ impl Engine {
         self.client_memory.statement_memory_held(&self.pool) > limit
     }
 
-    /// Now and then: other workers' clients cannot be closed from where they are missed.
+    /// Closes the largest holders now and then: other workers' clients cannot be closed from where their memory is missed.
     fn close_largest_holders(&mut self) {
         let limit = self.settings.statement_memory;
         if self.client_memory.statement_memory_held(&self.pool) > limit / 8 * 7
@@ -348,7 +348,7 @@ impl Engine {
         }
     }
 
-    /// Closes those that keep most of `statement_memory` from others. Whether there were any.
+    /// Closes the clients that keep most of `statement_memory` from others. True where there were any.
     fn close_holders_of_incomplete(&mut self, others_too: bool) -> bool {
         let limit = self.settings.statement_memory;
         let held = self.client_memory.statement_memory_held(&self.pool);
@@ -361,13 +361,13 @@ impl Engine {
         !to_close.is_empty()
     }
 
-    /// What may have lasted for too long.
+    /// Returns the view of all that may have lasted for too long.
     pub(crate) fn overdue(&mut self) -> Overdue<'_> {
         let Self { now, settings, clients, servers, scheduling, .. } = self;
         Overdue { now: *now, settings, clients, servers, scheduling }
     }
 
-    /// A client is refused or loses something, since it has reached a limit.
+    /// Notes that a client is refused or loses something, since it has reached a limit.
     pub(crate) fn note_refused(&mut self, key: ClientKey, reached: (Limit, u64)) {
         self.views.note_refused(self.now, reached, &self.clients[key], &self.logins.identities);
     }
@@ -420,8 +420,8 @@ impl Engine {
         }
     }
 
-    /// Ends transactions that have been open, or idle, for too long, and what idle clients hold where others need it. Once a second, as
-    /// other timeouts of clients.
+    /// Ends transactions that have been open, or idle, for too long. Takes from idle clients the backends that others
+    /// need. Runs once a second, as other timeouts of clients do.
     pub(crate) fn sweep_transactions(&mut self) {
         let (settings, logins) = (&self.settings, &self.logins.identities);
         let over = self.scheduling.idle_holders_to_end(self.now, settings, &self.pool, &self.clients, logins);
@@ -460,9 +460,9 @@ impl Engine {
         }
     }
 
-    /// Takes an idle client's backend away, which rolls its transaction back and frees its locks at once. The client hears of
-    /// it in the answer to its next command, after which its connection ends: an error that nobody has asked for would find
-    /// no reader.
+    /// Takes an idle client's backend away, which rolls its transaction back and frees its locks at once. The client
+    /// hears of it in the answer to its next command, after which its connection ends. An error that nobody has asked
+    /// for would find no reader.
     fn take_backend_from_idle(&mut self, key: ClientKey, lost: Lost) {
         let client = &mut self.clients[key];
         client.loss.lost = Some(lost);
@@ -473,15 +473,15 @@ impl Engine {
         self.clients.server_keeps_up(key, &mut self.io.outbox);
     }
 
-    /// Turns a client into bytes, and these into a client that takes its place; the one at this place in the order of the table, from the
-    /// first again behind the last. Nobody may notice. Says whether a statement of it waits. For tests: between two turns, at the time of the
-    /// next one.
+    /// Turns the client at this place in the table into bytes, and the bytes into a client that takes its place. Places
+    /// go on from the first behind the last. Nobody may notice. Says whether a statement of the client waits. For
+    /// tests: between two turns, at the time of the next one.
     ///
     /// `None` where there is no client.
     ///
     /// # Errors
     ///
-    /// Where it cannot be frozen as it is.
+    /// Where the client cannot be frozen as it is.
     ///
     /// # Panics
     ///
@@ -506,7 +506,7 @@ impl Engine {
         Some(outcome)
     }
 
-    /// A client goes on from bytes in a place that is free, and the next to be taken.
+    /// Lets a client go on from bytes, in a place that is free and the next to be taken.
     fn thaw_client_at(&mut self, now: Instant, key: ClientKey, bytes: &[u8], aside: Aside) {
         let thawed = read::<FrozenClient>(bytes).ok_or(NotThawed::Unreadable);
         let there = thawed.and_then(|thawed| self.thaw_client(now, thawed, aside));
@@ -536,7 +536,7 @@ impl Engine {
         Ok((client.freeze(waits, &mut self.common_of_clients(now)), aside))
     }
 
-    /// A client goes on from plain data: behind the one whose answer it waits for, where it waits for one.
+    /// Lets a client go on from plain data. A client that waits for another one's answer goes on behind that one.
     pub(super) fn thaw_client(
         &mut self,
         now: Instant,

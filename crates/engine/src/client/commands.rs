@@ -1,4 +1,4 @@
-//! What a client may ask: one match over all commands.
+//! The commands that a client may send: one match over all of them.
 //!
 //! A COM_QUERY goes: [`Engine::client_bytes`] cuts packets, [`Engine::command`] finds the command, the lexer says what
 //! the text does ([`super::reading`]), [`Engine::queue_request`] hands it to the scheduler; `backend/dispatch.rs` takes it from there.
@@ -22,14 +22,14 @@ use crate::ids::{ClientKey, ClientRef};
 use crate::outside::named::{ClosedFor, Limit};
 use crate::request::{QueryAttributes, Request, RequestKind};
 
-/// A client may send its next commands early; more than this is left in the socket until their turn comes.
+/// Bytes of further commands that a client may send early. More is left in the socket until their turn comes.
 const AHEAD: usize = 64 << 10;
 
-/// Of one client's commands no more are answered here in a turn than this many bytes of them, or answers of this many bytes: a few
-/// bytes can ask for a thousand times as many (SHOW WARNINGS), and only the next turn tells whether it takes them.
+/// Bytes of one client's commands, or of the answers to them, after which no more are answered here in a turn. A few bytes
+/// can ask for a thousand times as many (SHOW WARNINGS), and only the next turn tells whether the client takes them.
 const ANSWERED_AT_ONCE: usize = 64 << 10;
 
-/// What mariadb-admin's flush commands, shutdown and processlist of old send: relayed like any other.
+/// The commands that mariadb-admin sends to flush, to shut down and for the processlist of old. They are relayed like any other.
 const REFRESH: u8 = CommandKind::Refresh as u8;
 const SHUTDOWN: u8 = CommandKind::Shutdown as u8;
 const REGISTER_REPLICA: u8 = CommandKind::RegisterSlave as u8;
@@ -38,7 +38,7 @@ const BINLOG_DUMP_GTID: u8 = CommandKind::BinlogDumpGtid as u8;
 const PROCESS_INFO: u8 = CommandKind::ProcessInfo as u8;
 
 impl Engine {
-    /// Bytes of a client, cut anywhere.
+    /// Takes in bytes of a client, cut anywhere.
     pub(crate) fn client_bytes(&mut self, key: ClientKey, bytes: &[u8]) {
         // The server would have ended it by now, and clients notice whether a statement is still answered.
         if self.clients[key].is_idle_too_long(self.now, self.settings.wait_timeout) {
@@ -213,7 +213,7 @@ impl Engine {
         Ok(message.consumed)
     }
 
-    /// A client that does not speak the protocol, or exceeds a limit of it.
+    /// Ends a client that does not speak the protocol, or exceeds a limit of it.
     fn broken_client(&mut self, key: ClientKey, error: &WireError) {
         let idle = matches!(self.clients[key].phase(), Phase::Idle);
         match error {
@@ -230,7 +230,7 @@ impl Engine {
         self.close_malformed(key, &format!("broken protocol: {error}"));
     }
 
-    /// One command of an idle client.
+    /// Carries out one command of an idle client.
     fn command(&mut self, key: ClientKey, command: Command<'_>, raw: &[u8], sequence: u8) {
         let answer = sequence.wrapping_add(1);
         self.clients[key].takes_command(self.now);
@@ -299,7 +299,7 @@ impl Engine {
         }
     }
 
-    /// COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE.
+    /// Carries out COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE.
     fn execute(&mut self, key: ClientKey, number: u32, execution: Execution<'_>, raw: &[u8], answer: u8) {
         match self.execution_for_server(key, number, (execution, raw), answer) {
             Ok(Some(request)) => self.lend_or_queue(key, request),
@@ -308,7 +308,7 @@ impl Engine {
         }
     }
 
-    /// An execution that is not answered here.
+    /// Returns the request of an execution. `None` where it was answered here.
     fn execution_for_server(
         &mut self,
         key: ClientKey,
@@ -347,7 +347,7 @@ impl Engine {
         }
     }
 
-    /// A text, apart from what has come along with it.
+    /// Carries out a text, apart from what has come along with it.
     pub(crate) fn query(
         &mut self,
         key: ClientKey,
@@ -368,7 +368,7 @@ impl Engine {
         }
     }
 
-    /// False where a text has been answered here. Of a large one, which has been read elsewhere, only KILL needs the text here.
+    /// True where a text has not been answered here. Of a large text, which has been read elsewhere, only KILL needs the text here.
     pub(super) fn is_for_the_server(&mut self, key: ClientKey, request: &mut Request, text: &[u8]) -> bool {
         let answer = request.answer;
         match request.statement.kind {
@@ -400,7 +400,7 @@ impl Engine {
         }
     }
 
-    /// False where a statement may not be prepared, which its client has been told.
+    /// True where a statement may be prepared. Otherwise its client has been told why not.
     pub(super) fn may_prepare(&mut self, key: ClientKey, request: &Request, length: usize) -> bool {
         let template = request.changes.template.as_ref();
         let error = if template.is_some_and(|template| template.statement.sets_pool_variable) {
@@ -415,13 +415,13 @@ impl Engine {
         error.is_none()
     }
 
-    /// Answered here: it asks whether we are there. On a connection of its own it would also reset ROW_COUNT().
+    /// Answers COM_PING here: it asks whether we are there. As on a direct connection, it also resets ROW_COUNT().
     fn ping(&mut self, key: ClientKey, answer: u8) {
         self.clients[key].session.aftermath.row_count = 0;
         self.answers().ok(key, answer);
     }
 
-    /// COM_SET_OPTION: 0 turns multi-statements on, 1 off. Anything else is an unknown command (dispatch_command).
+    /// Carries out COM_SET_OPTION: 0 turns multi-statements on, 1 off. Anything else is an unknown command (dispatch_command).
     fn set_option(&mut self, key: ClientKey, option: u16, answer: u8) {
         let client = &mut self.clients[key];
         // my_eof leaves -1, as a result set does.
@@ -434,7 +434,7 @@ impl Engine {
         self.answers().eof(key, answer);
     }
 
-    /// COM_RESET_CONNECTION: on the client's backend where it holds one; else its state is only here.
+    /// Carries out COM_RESET_CONNECTION on the client's backend, where it holds one. Otherwise its state is only here.
     fn reset_connection(&mut self, key: ClientKey, raw: &[u8], answer: u8) {
         if self.clients[key].backend.is_some() {
             let request = Request::plain(raw.to_vec(), Expect::Simple, RequestKind::ResetConnection);
@@ -505,7 +505,7 @@ impl Engine {
         }
     }
 
-    /// The request of a client, with its bytes taken off the account.
+    /// Takes the request of a client, and takes its bytes off the account.
     pub(crate) fn take_request(&mut self, key: ClientKey) -> Option<Box<Request>> {
         self.scheduling.shares.ended(&self.settings.shares, key, self.now);
         let request = self.client_memory.lift_request(&mut self.clients[key])?;
@@ -518,7 +518,7 @@ impl Engine {
         self.orders.kills_under_way.hold_up(&self.clients[key], &self.servers)
     }
 
-    /// How far the first command goes, where it has a large text and may be taken up.
+    /// Returns how far the first command goes, where it has a large text and may be taken up.
     fn large_text(&self, key: ClientKey, input: &[u8]) -> Option<Extent> {
         let client = &self.clients[key];
         let extent = client.large_text(&self.settings, self.servers.primary(), input)?;
@@ -526,7 +526,7 @@ impl Engine {
         (!waits).then_some(extent)
     }
 
-    /// Has a large text read elsewhere; what was found comes to [`Self::text_is_read`].
+    /// Has a large text read elsewhere. The outcome comes to [`Self::text_is_read`].
     pub(crate) fn read_elsewhere(
         &mut self,
         key: ClientKey,
@@ -546,7 +546,7 @@ impl Engine {
         }
     }
 
-    /// What was to be read is not to run.
+    /// Gives up a text that was to be read: its statement is not to run.
     pub(crate) fn cancel_reading(&mut self, key: ClientKey, error: &MySqlError) {
         let client = &mut self.clients[key];
         self.client_memory.forget_reading(client, &mut self.io.tasks);
@@ -555,7 +555,7 @@ impl Engine {
         self.resume.push(key);
     }
 
-    /// A client's large text has been read: its statement goes on.
+    /// Goes on with a client's statement, now that its large text has been read.
     pub(crate) fn text_is_read(&mut self, client: ClientRef, read: ReadText) {
         let key = client.key;
         let Some(client) = self.clients.find_mut(client) else { return };
@@ -583,7 +583,7 @@ impl Engine {
         }
     }
 
-    /// How the lexer has to read this client's text.
+    /// Returns the mode in which the lexer has to read this client's text.
     pub(crate) fn lex_mode(&self, key: ClientKey) -> sql::LexMode {
         self.clients[key].lex_mode(&self.sessions.states, self.servers.primary())
     }

@@ -1,9 +1,9 @@
-//! How often a client has sent each command about prepared statements, and its TLS, as SHOW STATUS tells them of a session.
+//! A client's counts of its commands about prepared statements, and its TLS, as SHOW STATUS tells them of a session.
 //!
-//! The server counts for its own sessions, which are backends. Drivers, and who writes them, look there at what becomes of their
-//! statements. What counts where has been tried on MariaDB 10.11 and MySQL 8.0 and 9.7: preparing with or without success, closing
-//! what is there, executing what is there with all its values; fetching, resetting and sending ahead with MariaDB in any case,
-//! with MySQL where the statement (and the parameter) is there.
+//! The server counts for its own sessions, which are backends. Drivers and their authors look there at what becomes of
+//! their statements. The rules of counting have been tried on MariaDB 10.11 and MySQL 8.0 and 9.7. Counted are: preparing
+//! with or without success, closing what is there, and executing what is there with all its values. Fetching, resetting
+//! and sending ahead count with MariaDB in any case, and with MySQL where the statement (and the parameter) is there.
 
 use sql::{Kind, ResourceChange};
 
@@ -20,7 +20,7 @@ const NOT_EXECUTED: [u16; 2] = [1295, 1835];
 /// ER_UNKNOWN_STMT_HANDLER.
 const UNKNOWN_STATEMENT: u16 = 1243;
 
-/// What SHOW STATUS tells of a client itself.
+/// The values of a client itself that SHOW STATUS tells.
 #[derive(Default)]
 pub(super) struct Own {
     counters: Counters,
@@ -56,8 +56,8 @@ impl Own {
     }
 }
 
-/// A row of SHOW STATUS with the client's own value in it; `None` where it shows something else. What ends the rows does not
-/// begin with a name.
+/// Returns a row of SHOW STATUS with the client's own value in it. `None` where the row shows something else. The
+/// packets that end the rows do not begin with a name.
 pub(super) fn row_of_client(row: &[u8], own: &Own) -> Option<Vec<u8>> {
     let fields = wire::parse_text_row(row).ok()?;
     let [Some(name), Some(_)] = fields[..] else { return None };
@@ -69,13 +69,13 @@ pub(super) fn row_of_client(row: &[u8], own: &Own) -> Option<Vec<u8>> {
 }
 
 impl Client {
-    /// One more.
+    /// Counts one more.
     pub(crate) fn count(&mut self, counter: Counter) {
         let count = self.session.statements.get_or_insert_default().counters.of(counter);
         *count = count.wrapping_add(1);
     }
 
-    /// One more, with a server that counts before it looks whether the statement is there: MariaDB. Says whether it is one.
+    /// Counts one more where the server is a MariaDB, which counts before it looks whether the statement is there. Says whether it is one.
     pub(super) fn count_if_mariadb(&mut self, server: &Server, counter: Counter) -> bool {
         let is_mariadb = server.is_mariadb();
         if is_mariadb {
@@ -84,7 +84,8 @@ impl Client {
         is_mariadb
     }
 
-    /// A command has ended: its text may have prepared, executed or closed something, or an execution has been none.
+    /// Counts by a command that has ended. Its text may have prepared, executed or closed something. An execution that
+    /// was none is taken off again.
     pub(crate) fn count_ended(&mut self, request: &Request, summary: &Summary) {
         let error = summary.error.as_ref();
         let code = error.map(|error| error.code);

@@ -10,7 +10,7 @@ use crate::ids::{ClientKey, ClientRef, Table};
 use crate::scheduler::lane::{Lane, Standing};
 use crate::settings::Settings;
 
-/// A statement that is not in a queue yet. All have the same delay, so that the first is always the next.
+/// A statement that is not in a queue yet. All statements have the same delay, so that the first is always the next.
 pub(crate) struct Delayed {
     until: Instant,
     pub(crate) client: ClientRef,
@@ -18,17 +18,17 @@ pub(crate) struct Delayed {
     pub(crate) standing: Standing,
 }
 
-/// All of them.
+/// All statements that are held back.
 #[derive(Default)]
 pub(crate) struct DelayedStatements(VecDeque<Delayed>);
 
 impl DelayedStatements {
-    /// When the next delay is over.
+    /// Returns the time at which the next delay is over.
     pub(crate) fn next_end(&self) -> Option<Instant> {
         self.0.front().map(|delayed| delayed.until)
     }
 
-    /// Holds a statement back that may not be queued yet. False where it may: there is no delay, or it goes on with a transaction.
+    /// Holds a statement back that may not be queued yet. False where it may be: there is no delay, or it goes on with a transaction.
     pub(crate) fn hold_back(
         &mut self,
         now: Instant,
@@ -45,12 +45,12 @@ impl DelayedStatements {
         held_back
     }
 
-    /// Each delay is over then, or before.
+    /// Makes each delay end at `latest`, or before.
     pub(crate) fn end_by(&mut self, latest: Instant) {
         self.0.iter_mut().for_each(|delayed| delayed.until = delayed.until.min(latest));
     }
 
-    /// Takes out the next statement whose delay is over.
+    /// Takes out the next statement that has had its delay, and that its client still waits for.
     pub(crate) fn take_next(&mut self, now: Instant, clients: &Table<ClientKey, Client>) -> Option<Delayed> {
         while self.next_end().is_some_and(|end| end <= now) {
             let delayed = self.0.pop_front()?;

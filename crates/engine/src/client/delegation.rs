@@ -1,9 +1,9 @@
-//! Logins of accounts whose passwords somebody behind the server knows (PAM, LDAP): the client sends its password as it is, where
-//! nobody can listen, and a backend logs in with it. If the server takes it, the client is in, and the backend is there for it.
+//! Logins of accounts with passwords that somebody behind the server knows (PAM, LDAP). The client sends its password as it is, where
+//! nobody can listen, and a backend logs in with it. If the server takes the password, the client is in, and the backend is there for it.
 //!
-//! What the server took within `accounts_refresh` it is not asked again, as with accounts that are read: of a crowd that comes
-//! back at once, one asks. Few ask at a time, so that guesses do not use up the places of backends; networks take turns, and whoever
-//! has given wrong passwords waits before the next one is asked about.
+//! The server is not asked again about a password that it took within `accounts_refresh` (a second at most), as with accounts that are
+//! read. Of a crowd that comes back at once, one client asks. Few ask at a time, so that guesses do not use up the places of backends.
+//! Networks take turns. A user that has given wrong passwords waits before the next one is asked about.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use line::Guest;
 pub(crate) mod claims;
 pub(crate) mod line;
 
-/// For so long at most a password that the server took holds without asking: somebody may be locked out where neither we nor the
-/// server can read it. As `accounts_refresh` usually is; a longer one is about accounts that are read.
+/// The longest time for which a password that the server took holds without asking. Somebody may be locked out where neither we nor
+/// the server can read it. The time is as `accounts_refresh` usually is; a longer `accounts_refresh` is about accounts that are read.
 const HOLDS: Duration = Duration::from_secs(1);
 
-/// So many in a turn: each takes about a microsecond.
+/// Claims that are looked at in a turn. Each takes about a microsecond.
 pub(super) const LOOKS: usize = 256;
 
-/// How a claim ended without a proof.
+/// The end of a claim without a proof.
 pub(crate) enum Unproved {
     /// The server says that the password is wrong.
     Wrong,
@@ -38,18 +38,18 @@ pub(crate) enum Unproved {
     Refused(MySqlError),
     /// The server takes no connection now: it has no room for one more, or lets nobody in.
     NotNow,
-    /// It did not come to an answer.
+    /// The claim did not come to an answer.
     Lost,
 }
 
-/// What is to be done about clients whose passwords the server has to judge.
+/// The next step for clients with passwords that the server has to judge.
 #[must_use]
 pub(crate) enum Step {
     /// Nothing more in this turn.
     Rest,
-    /// Nothing: who was looked at waits on, or has gone.
+    /// Nothing: the client that was looked at waits on, or has gone.
     Next,
-    /// The client is to be judged by this.
+    /// The client is to be judged by this answer.
     Judge(ClientRef, Answer),
     /// The server is to be asked about this password, as soon as there is a place for that.
     Ask(ClientRef, Guest, Arc<Password>),
@@ -60,7 +60,7 @@ pub(crate) enum Step {
 }
 
 impl Authentication<'_> {
-    /// The client's password is for the server to judge: as soon as there is room for the question.
+    /// Takes in a client with a password that the server has to judge, as soon as there is room for the question.
     pub(super) fn claim(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> Step {
         attempt.answer = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
             Answer::Token(token) => {
@@ -99,7 +99,7 @@ impl Authentication<'_> {
         Step::Next
     }
 
-    /// What is to be done about the next one whose turn has come, or whose user has proved the same a moment ago.
+    /// Returns the next step: for the next client in line, or for one of a user that has proved the same password a moment ago.
     pub(super) fn next_step(&mut self) -> Step {
         if let Some((guest, client)) = self.logins.claims.again.pop_front() {
             if self.waiting_claim(client).is_none() {
@@ -124,7 +124,7 @@ impl Authentication<'_> {
         }
     }
 
-    /// Those who were held back for long enough get into line.
+    /// Puts the clients into line that were held back for long enough.
     pub(super) fn take_held(&mut self) {
         while let Some(first) = self.logins.claims.held.first_entry() {
             if first.key().0 > self.now {
@@ -141,7 +141,7 @@ impl Authentication<'_> {
         }
     }
 
-    /// The password of a client that still waits to be judged, and who it is.
+    /// Returns the password of a client that still waits to be judged, with its user and network.
     fn waiting_claim(&self, client: ClientRef) -> Option<(Arc<Password>, Guest)> {
         let client = self.clients.find(client)?;
         match client.phase() {
@@ -155,7 +155,7 @@ impl Authentication<'_> {
         }
     }
 
-    /// What the server would say, which took the same password a moment ago.
+    /// Returns the word of the server, where it took the same password a moment ago.
     fn proved_lately(&self, client: ClientRef) -> Option<Answer> {
         let (password, _) = self.waiting_claim(client)?;
         let (question, _) = self.question_of(client.key)?;
@@ -167,7 +167,7 @@ impl Authentication<'_> {
         Some(Answer::Judged { password: known, question, right: true })
     }
 
-    /// What the server is to be asked for a client, and the account.
+    /// Returns the question to the server about a client, and the client's account.
     pub(super) fn question_of(&self, key: ClientKey) -> Option<(Question, Rc<Account>)> {
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[key].phase() else { return None };
         let facts = self.server.facts.as_ref()?;
@@ -176,8 +176,8 @@ impl Authentication<'_> {
         Some((Question::about(&attempt.user, account)?, Rc::clone(account)))
     }
 
-    /// The server is to be asked: with which identity a backend is to log in, what the account is asked, and the collation of the client's
-    /// login. `None` where the account has gone since.
+    /// Prepares a question to the server: the identity with which a backend is to log in, what the account is asked,
+    /// and the collation of the client's login. `None` where the account has gone since.
     pub(crate) fn identity_to_ask(
         &mut self,
         client: ClientRef,
@@ -194,7 +194,7 @@ impl Authentication<'_> {
         Some((identity, question, attempt.collation))
     }
 
-    /// The server has taken the password with which this backend logs in. `None` where that was for nobody's claim.
+    /// Takes in that the server has taken the password with which this backend logs in. `None` where that was for nobody's claim.
     pub(crate) fn claim_proved(&mut self, token: u64) -> Option<(ClientRef, Answer)> {
         let Claim { client, guest, password, question } = self.logins.claims.end(token)?;
         self.pool.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
@@ -203,8 +203,8 @@ impl Authentication<'_> {
         Some((client, Answer::Judged { password, question, right: true }))
     }
 
-    /// The identity of a client that has logged in, where a backend can be its that was asked for with the other one. What that may do is
-    /// what it could when it was asked for.
+    /// Returns the identity of a client that has logged in, where the client can have a backend that was asked for with
+    /// the claimed identity. Such a backend may do what the account could when it was asked for.
     pub(crate) fn identity_proved(&self, client: ClientRef, claimed: IdentityId) -> Option<IdentityId> {
         let identity = self.clients.find(client)?.identity?;
         let (one, other) =
@@ -215,7 +215,7 @@ impl Authentication<'_> {
         is_same.then_some(identity)
     }
 
-    /// A backend for a claim did not come about.
+    /// Takes in that a backend for a claim did not come about.
     pub(crate) fn claim_failed(&mut self, token: u64, how: Unproved) -> Step {
         let Some(Claim { client, guest, password, question }) = self.logins.claims.end(token) else {
             return Step::Next;
@@ -233,7 +233,7 @@ impl Authentication<'_> {
         }
     }
 
-    /// The user and the number of the next packet of a client that still waits to be judged.
+    /// Returns the user, and the number of the next packet, of a client that still waits to be judged.
     pub(super) fn attempt_to_refuse(&self, client: ClientRef) -> Option<(String, u8)> {
         self.waiting_claim(client)?;
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[client.key].phase() else {

@@ -1,4 +1,4 @@
-//! What a client asks about the warnings and errors of its statement before, once its backend has been given back.
+//! Questions of a client about the warnings and errors of its statement before, once its backend has been given back.
 
 use sql::{Assignment, GetDiagnostics, VariableUse};
 
@@ -17,7 +17,7 @@ use crate::session::sql_states::SqlState;
 use crate::settings::Settings;
 
 impl ClientMemory {
-    /// What a client's statement has left, within the bound of what is kept for all. Returns whether that is reached.
+    /// Keeps the diagnostics that a client's statement has left, within the bound for all clients. True where that bound is reached.
     pub(super) fn keep_diagnostics(
         &mut self,
         clients: &mut Table<ClientKey, Client>,
@@ -31,8 +31,8 @@ impl ClientMemory {
         self.diagnostics > limit && self.forget_longest_diagnostics(clients, limit)
     }
 
-    /// Counts what is kept, since what went with its client has not been taken off. Where that is nearly all that may be kept, which is
-    /// returned, the longest lists go until a quarter is free: all clients are gone through again only when an eighth at least has been added.
+    /// Counts what is kept, since the part of clients that have gone has not been taken off. True where that is nearly all that may be kept:
+    /// the longest lists go then until a quarter is free. So all clients are gone through again only when an eighth at least has been added.
     fn forget_longest_diagnostics(&mut self, clients: &mut Table<ClientKey, Client>, limit: usize) -> bool {
         let kept = |(key, client): (ClientKey, &Client)| (client.session.aftermath.diagnostics.bytes(), key);
         let mut lists: Vec<_> = clients.iter().map(kept).filter(|&(bytes, _)| bytes > 0).collect();
@@ -54,20 +54,21 @@ impl ClientMemory {
     }
 }
 
-/// So many conditions are kept beside one that is not there: the least default of `max_error_count` (MariaDB's; MySQL's is 1024).
+/// Conditions beyond which no error about one that is not there is added to the list: the least default of
+/// `max_error_count` (MariaDB's; MySQL's is 1024).
 const MOST_CONDITIONS: u16 = 64;
 
-/// What a client is told that asks about its statement before.
+/// The answer to a client that asks about its statement before.
 pub(super) enum Shown {
-    /// Nothing here: the server knows.
+    /// Nothing from here: the server knows.
     ByServer,
     /// These packets.
     Packets(Vec<u8>),
-    /// That nobody knows any more what it asks for.
+    /// A refusal: nobody knows any more what the client asks for.
     Refusal,
-    /// What the server answers to this.
+    /// The server's answer to this request.
     AnswerTo(Box<Request>),
-    /// That there is no condition of this number, which leaves these behind.
+    /// The answer that there is no condition of this number. The question leaves these diagnostics behind.
     NoSuchCondition(Diagnostics),
 }
 
@@ -80,8 +81,8 @@ pub(super) struct SavedDiagnostics<'a> {
 }
 
 impl SavedDiagnostics<'_> {
-    /// SHOW WARNINGS about a statement whose backend has been given back: the server's own answer, saved then. The server
-    /// is asked only about what it is known to keep for this client: anything else would be another's.
+    /// Answers SHOW WARNINGS about a statement that has given its backend back, with the server's own answer, saved
+    /// then. The server is asked only about what it is known to keep for this client: anything else would be another's.
     pub(super) fn warnings(&self) -> Shown {
         if self.shows_nothing_in_doubt() {
             return Shown::ByServer;
@@ -101,16 +102,16 @@ impl SavedDiagnostics<'_> {
         self.client.reader_of(self.sessions, self.servers.primary())
     }
 
-    /// The list is empty on the client's backend too, and says so in a character set that only the server knows.
+    /// Says whether the list is empty on the client's backend too, and shown there in a character set that only the server knows.
     fn shows_nothing_in_doubt(&self) -> bool {
         let session = &self.client.session;
         let nothing = session.unreported.is_some() && session.aftermath.diagnostics.counts() == (0, 0);
         nothing && self.client.backend.is_some_and(|backend| self.servers[backend].has_no_diagnostics())
     }
 
-    /// The other statements about diagnostics: counts become literals, of the saved rows those are shown that are asked
-    /// for, and GET DIAGNOSTICS sets its variables to what they say. What they do not say is refused, and so are texts that are too
-    /// long to be looked at (`None`).
+    /// Answers the other statements about diagnostics. Counts become literals. The saved rows that are asked for are
+    /// shown. GET DIAGNOSTICS sets its variables to what the rows say. A question beyond the rows is refused, and so is
+    /// a text that is too long to be looked at (`None`).
     pub(super) fn asked_for(&self, text: Option<&[u8]>, answer: u8) -> Shown {
         let (client, diagnostics) = (self.client, &self.client.session.aftermath.diagnostics);
         let asks_server = matches!(diagnostics, Diagnostics::OnBackend { .. });
@@ -149,7 +150,7 @@ impl SavedDiagnostics<'_> {
         Shown::AnswerTo(Box::new(request))
     }
 
-    /// GET DIAGNOSTICS; `None` where what is kept does not tell.
+    /// Answers GET DIAGNOSTICS. `None` where the kept diagnostics do not tell.
     fn get(&self, asked: &GetDiagnostics, answer: u8) -> Option<Shown> {
         let session = self.client.session.id.expect("a client with commands has logged in");
         let aftermath = &self.client.session.aftermath;
@@ -171,7 +172,7 @@ impl SavedDiagnostics<'_> {
         })
     }
 
-    /// The server sets the variables, as it would have done. That leaves what is asked for as it is.
+    /// Has the server set the variables, as it would have done. That leaves the diagnostics that are asked for as they are.
     fn set_to(&self, sets: Vec<Assignment>, answer: u8) -> Shown {
         let text = conditions::set_text(&sets);
         let wants = Wants { variables: false, ..self.client.wants(self.settings) };
@@ -218,7 +219,7 @@ mod tests {
 
     const LIMIT: usize = 1 << 20;
 
-    /// A list of so many bytes. It is no answer of a server.
+    /// A list of so many bytes, which is no answer of a server.
     fn list(bytes: usize) -> Diagnostics {
         Diagnostics::Saved {
             warnings: 64,
@@ -262,7 +263,7 @@ mod tests {
         assert_eq!(said.count(), 1);
     }
 
-    /// Of the same clients ever new lists, and those of clients that go: what is kept does not become more by that.
+    /// The same clients get ever new lists, and clients go that have some: the kept bytes do not grow by that.
     #[test]
     fn what_is_replaced_or_gone_does_not_count() {
         let mut engine = of_limits();

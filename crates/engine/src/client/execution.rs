@@ -1,8 +1,8 @@
-//! What executions of a prepared statement carry behind its number: COM_STMT_EXECUTE, and COM_STMT_BULK_EXECUTE, which MariaDB
-//! has for several lists of values at once.
+//! The parts of executions of a prepared statement behind its number: of COM_STMT_EXECUTE, and of
+//! COM_STMT_BULK_EXECUTE, which MariaDB has for several lists of values at once.
 //!
-//! A server keeps the types of a statement's parameters from one execution to the next. Here they are kept for each client,
-//! and put into executions that do not say them.
+//! A server keeps the types of a statement's parameters from one execution to the next. Onramp keeps them for each
+//! client, and puts them into executions that do not say them.
 
 use wire::{BULK_SENDS_TYPES, BULK_UNIT_RESULTS, Capabilities, CommandKind};
 
@@ -11,13 +11,13 @@ use super::statements::ClientStatement;
 use crate::backend::prepared::Serves;
 use crate::session::statements::Definitions;
 
-/// In the flags of COM_STMT_EXECUTE. The servers open a cursor for no other type (sql_prepare.cc: `mysqld_stmt_execute`).
+/// The flag of COM_STMT_EXECUTE for a cursor. The servers open a cursor for no other type (sql_prepare.cc: `mysqld_stmt_execute`).
 const CURSOR_TYPE_READ_ONLY: u8 = 1;
 
-/// Where the flags are: behind the header, the command's byte and the statement's number.
+/// The place of the flags: behind the header, the command's byte and the statement's number.
 const FLAGS_AT: usize = wire::HEADER_LEN + 5;
 
-/// The iteration count behind the flags of COM_STMT_EXECUTE.
+/// Bytes of the iteration count behind the flags of COM_STMT_EXECUTE.
 const ITERATIONS: usize = 4;
 
 /// MYSQL_TYPE_NULL, of which no value is sent.
@@ -28,25 +28,25 @@ const TYPE_NULL: u8 = 6;
 pub(crate) enum Execution<'a> {
     /// COM_STMT_EXECUTE.
     Once { flags: u8, body: &'a [u8] },
-    /// COM_STMT_EXECUTE with query attributes among its values, and what it says of its parameters' types. It is sent as it
-    /// came.
+    /// COM_STMT_EXECUTE with query attributes among its values, and the types of its parameters where it says them. The
+    /// message is sent as it came.
     Attributed { flags: u8, types: Option<&'a [u8]> },
     /// COM_STMT_BULK_EXECUTE.
     Bulk { flags: u16, body: &'a [u8] },
 }
 
-/// What an execution says of its parameters.
+/// The parts of an execution that are about its parameters.
 struct Parts<'a> {
-    /// What stands before the byte that says whether types follow: the iteration count and the bitmap of NULLs. Nothing in a
-    /// bulk execution, which says it by a flag.
+    /// The bytes before the one that says whether types follow: the iteration count and the bitmap of NULLs. Empty for
+    /// a bulk execution, which says it by a flag, and for one with attributes.
     head: Vec<u8>,
     types: Option<&'a [u8]>,
     values: &'a [u8],
 }
 
 impl<'a> Execution<'a> {
-    /// Whether a client may ask for it (`mysqld_stmt_bulk_execute` in MariaDB's `sql/sql_prepare.cc`). The server may have been
-    /// replaced by a MySQL since the client's login.
+    /// Says whether a client may ask for this execution (`mysqld_stmt_bulk_execute` in MariaDB's `sql/sql_prepare.cc`).
+    /// The server may have been replaced by a MySQL since the client's login.
     pub(crate) fn is_spoken(self, capabilities: Capabilities, is_mariadb: bool) -> bool {
         let Self::Bulk { flags, .. } = self else { return true };
         let known = match capabilities.contains(Capabilities::BULK_UNIT_RESULTS) {
@@ -56,7 +56,7 @@ impl<'a> Execution<'a> {
         is_mariadb && capabilities.contains(Capabilities::BULK_OPERATIONS) && flags & !known == 0
     }
 
-    /// Whether a server takes it for an execution of a statement without parameters.
+    /// Says whether a server takes this for an execution of a statement without parameters.
     pub(crate) fn is_whole_without_parameters(self) -> bool {
         matches!(self, Self::Once { body, .. } if body.len() >= ITERATIONS) || self.is_attributed()
     }
@@ -69,7 +69,7 @@ impl<'a> Execution<'a> {
         matches!(self, Self::Once { flags, .. } | Self::Attributed { flags, .. } if flags & CURSOR_TYPE_READ_ONLY != 0)
     }
 
-    /// Takes the wish for a cursor out of its message.
+    /// Takes the wish for a cursor out of the execution's message.
     pub(crate) fn ask_for_no_cursor(self, message: &mut [u8]) {
         if self.asks_for_cursor()
             && let Some(flags) = message.get_mut(FLAGS_AT)
@@ -78,7 +78,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// The value of the only parameter where that is an integer: of MYSQL_TYPE_LONG or MYSQL_TYPE_LONGLONG, as ids are sent.
+    /// Returns the value of the only parameter where that is an integer: of MYSQL_TYPE_LONG or MYSQL_TYPE_LONGLONG, as ids are sent.
     pub(crate) fn number(self, known: Option<&[u8]>) -> Option<u64> {
         let parts = self.split(1)?;
         match (parts.types.or(known)?, parts.values.len()) {
@@ -88,7 +88,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// The value of the last of the parameters, or of one so many before it, where these are integers that are not negative.
+    /// Returns the value of the last parameter, or of one so many before it, where all from there on are integers and it is not negative.
     pub(crate) fn last_number(self, parameters: usize, before: usize, known: Option<&[u8]>) -> Option<u64> {
         let parts = self.split(parameters).filter(|_| matches!(self, Self::Once { .. }))?;
         let types = parts.types.or(known)?;
@@ -118,7 +118,7 @@ impl<'a> Execution<'a> {
         None
     }
 
-    /// `None` where there are no parameters, or too little is there.
+    /// Splits the execution into its parts. `None` where there are no parameters, or too little is there.
     fn split(self, parameters: usize) -> Option<Parts<'a>> {
         if parameters == 0 {
             return None;
@@ -139,7 +139,7 @@ impl<'a> Execution<'a> {
         Some(Parts { head: head.to_vec(), types, values })
     }
 
-    /// Its payload, with these types in it.
+    /// Returns the execution's payload, with these types in it.
     fn with_types(self, number: u32, parts: &Parts<'_>, types: &[u8]) -> Vec<u8> {
         let number = number.to_le_bytes();
         match self {
@@ -156,14 +156,14 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// Whether bytes can be types of parameters: each is a number, and a byte that says whether it is unsigned (protocol_classic.cc:
-/// `parse_packet`, `signed_bit`).
+/// Says whether bytes can be types of parameters. Each type is a number, and a byte that says whether it is unsigned
+/// (protocol_classic.cc: `parse_packet`, `signed_bit`).
 fn are_types(said: &[u8]) -> bool {
     const UNSIGNED: u8 = 0x80;
     said.chunks_exact(2).all(|kind| kind[1] & !UNSIGNED == 0)
 }
 
-/// The types that an execution says, with those of earlier ones for parameters of the type NULL, which are marked as NULL.
+/// Returns the types that an execution says, with those of earlier ones for parameters of the type NULL, which are marked as NULL.
 fn with_types_of_nulls(said: &[u8], known: &[u8], nulls: &mut [u8]) -> Vec<u8> {
     let mut types = said.to_vec();
     for (place, kind) in types.chunks_exact_mut(2).enumerate() {
@@ -176,13 +176,13 @@ fn with_types_of_nulls(said: &[u8], known: &[u8], nulls: &mut [u8]) -> Vec<u8> {
 }
 
 impl Client {
-    /// Its statement of this number, as it names it.
+    /// Returns the client's statement of this number, as the client names it.
     pub(super) fn statement_mut(&mut self, number: u32, is_mariadb: bool) -> Option<&mut ClientStatement> {
         self.session.statements.as_mut()?.named(number, is_mariadb)
     }
 
-    /// Appends an execution that says its parameters' types, and tells which of a backend's statements it can have. Of types so many
-    /// bytes are kept, of all clients together.
+    /// Appends an execution that says its parameters' types. Returns which of a backend's statements it can have.
+    /// `memory` is the number of bytes of types that are kept, of all clients together.
     pub(crate) fn put_execution(
         &mut self,
         definitions: &mut Definitions,

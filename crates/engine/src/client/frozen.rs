@@ -1,11 +1,12 @@
 //! A client as plain data ([`crate::frozen`]), and back.
 //!
-//! Each struct that makes up a client is taken apart here by a pattern without `..`. Whoever adds a field is stopped by the compiler,
-//! and has to decide: it goes along as it is, it goes along by value or by name where others have a part in it, or it is made anew where
-//! the client is thawed.
+//! Each struct that makes up a client is taken apart here by a pattern without `..`. So the compiler stops a change that adds a
+//! field, until somebody decides on the field. The field goes along as it is, or by value or by name where others have a part in
+//! it, or it is made anew where the client is thawed.
 //!
-//! Only a client that is idle can be frozen, or one whose statement waits in a queue of the scheduler, or for the answer to one that does. It may hold a backend, for a transaction
-//! or a pin: the backend stays where it is, and is named by its token. What a turn has put out for the client is with the driver by then, which goes by the connection's name.
+//! Only a client that is idle can be frozen, or one with a statement that waits in a queue of the scheduler, or for the answer to
+//! one that does. The client may hold a backend, for a transaction or a pin: the backend stays where it is, and is named by its
+//! token. The output of a turn for the client is with the driver by then, which goes by the connection's name.
 
 mod statements;
 
@@ -40,33 +41,33 @@ use crate::session::{SessionState, SessionTables};
 use crate::settings::ClientTls;
 use crate::workers::onramps::millis_of;
 
-/// One client. Nothing in it is shared with anybody, and nothing means anything in this process alone.
+/// One client as plain data. Nothing in it is shared with anybody, and nothing means anything in this process alone.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FrozenClient {
-    /// As the driver names it, which hands its connections on by the same names.
+    /// The connection as the driver names it, which hands its connections on by the same names.
     pub(crate) connection: ConnectionId,
     peer: Peer,
-    /// What its listener says of encryption, which it does not have.
+    /// The listener's setting for encryption. The client itself is not encrypted.
     tls: ClientTls,
     pub(crate) id: u32,
     capabilities: Capabilities,
     login: FrozenLogin,
     identity: Option<FrozenIdentity>,
     session: FrozenSession,
-    /// The backend that it holds.
+    /// The backend that the client holds.
     backend: Option<BackendName>,
     tickets: u32,
     priority: Priority,
-    /// Its statement, where that waits in a queue.
+    /// The client's statement, where that waits in a queue.
     queued: Option<FrozenQueued>,
     input: Box<[u8]>,
-    /// What of its input counts against `statement_memory` and `login_memory`.
+    /// Bytes of the client's input that count against `statement_memory`, and against `login_memory`.
     counted: (usize, usize),
     backpressure: Backpressure,
     activity: FrozenActivity,
     loss: Loss,
     transaction: FrozenTransaction,
-    /// `None` where it has written nothing yet.
+    /// The time up to which the client may have written something. `None` where it has written nothing yet.
     wrote: Option<Distance>,
 }
 
@@ -101,7 +102,7 @@ struct FrozenLogin {
 
 plain!(struct FrozenLogin { scramble, collation, sequence, until });
 
-/// A backend by the name that the driver has been given for its connection, and that is never used twice.
+/// A backend by the name that the driver was given for its connection, and that is never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BackendName {
     token: u64,
@@ -149,7 +150,7 @@ plain!(struct FrozenAftermath {
 struct FrozenActivity {
     last_heard: Distance,
     stalled_since: Option<Distance>,
-    /// How many milliseconds ago it took its latest command up, in 32 bits.
+    /// Milliseconds since the client's latest command was taken up, in 32 bits.
     took_command: u32,
     has_begun: bool,
 }
@@ -161,7 +162,7 @@ plain!(struct FrozenActivity { last_heard, stalled_since, took_command, has_begu
 struct FrozenTransaction {
     since: Distance,
     unstarted: Option<Unstarted>,
-    /// So many have arrived since it began; the next process counts on from where this one is.
+    /// Statements that have arrived since the transaction began. The next process counts on from where this one is.
     arrivals_since: u64,
     holds_locks: bool,
     blocks_others: bool,
@@ -170,18 +171,18 @@ struct FrozenTransaction {
 
 plain!(struct FrozenTransaction { since, unstarted, arrivals_since, holds_locks, blocks_others, contends });
 
-/// What of a client is no plain data, and is only of use where it is thawed in the same turn and process.
+/// The part of a client that is no plain data, and is only of use where the client is thawed in the same turn and process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Aside {
-    /// It has sent ahead more than its share of a turn, and goes on in the next one.
+    /// Set where the client has sent ahead more than its share of a turn, and goes on in the next one.
     pub(crate) goes_on: bool,
-    /// Whose statement stands behind its own in the same queue.
+    /// The client with the statement behind this one's in the same queue.
     pub(crate) next_in_queue: Option<ClientKey>,
-    /// The hash of the group that it leads. It may be another one than that of its statement, where another group stood there.
+    /// The hash of the group that the client leads. The group may be another one than that of its statement, where another group stood there.
     pub(crate) group: Option<u64>,
 }
 
-/// What clients have in common with others, and at which moment.
+/// The state that clients have in common with others, and the time.
 pub(crate) struct Common<'a> {
     pub(crate) now: Instant,
     pub(crate) sessions: &'a mut SessionTables,
@@ -189,7 +190,7 @@ pub(crate) struct Common<'a> {
     pub(crate) memory: &'a mut ClientMemory,
     pub(crate) servers: &'a Servers,
     pub(crate) holdups: &'a Holdups,
-    /// How many statements have arrived, of all workers.
+    /// The number of statements that have arrived, of all workers.
     pub(crate) arrivals: u64,
     /// `prepared_statement_memory`.
     pub(crate) prepared_statement_memory: usize,
@@ -215,9 +216,11 @@ impl Common<'_> {
 }
 
 impl Client {
+    /// Checks that the client can be frozen.
+    ///
     /// # Errors
     ///
-    /// Where it is in the middle of something that ends in this process.
+    /// Where the client is in the middle of something that ends in this process.
     pub(crate) fn can_be_frozen(&self) -> Result<(), NotFrozen> {
         match self.phase() {
             Phase::Idle if self.request.is_none() => {}
@@ -239,8 +242,8 @@ impl Client {
         }
     }
 
-    /// Makes plain data of one that [can be frozen](Self::can_be_frozen), and gives back what it has held of what is common to all. Where it has a
-    /// statement, that waits so.
+    /// Makes plain data of a client that [can be frozen](Self::can_be_frozen), and gives back what it has held of what
+    /// is common to all. `waits` says how the client's statement waits, where it has one.
     pub(crate) fn freeze(self, waits: Option<FrozenWait>, common: &mut Common<'_>) -> FrozenClient {
         debug_assert_eq!(self.can_be_frozen(), Ok(()), "its state is left out");
         debug_assert_eq!(waits.is_some(), self.request.is_some(), "a statement waits, or there is none");
@@ -302,17 +305,17 @@ impl Client {
 }
 
 impl FrozenClient {
-    /// What its statement waits for, where it has one.
+    /// Says how the client's statement waits, where it has one.
     pub(crate) fn waits(&self) -> Option<FrozenWait> {
         self.queued.as_ref().map(|queued| queued.waits)
     }
 
-    /// The client that it was, idle. Its place in the tables, that of its statement, and what there is counted of clients, is its caller's affair;
-    /// so is the backend that it holds.
+    /// Makes the client that this was, idle. The caller sees to its place in the tables, to the place of its statement,
+    /// to the counts of clients, and to the backend that it holds.
     ///
     /// # Errors
     ///
-    /// Where something is missing that it is named by here.
+    /// Where something is missing here that the client names.
     pub(crate) fn thaw(self, common: &mut Common<'_>) -> Result<Client, NotThawed> {
         let Self {
             connection,
@@ -391,7 +394,7 @@ impl FrozenLogin {
 }
 
 impl MemoryOfClient {
-    /// What counts of its input. What counts of its session is counted anew.
+    /// Gives back all that is counted of the client. Returns the bytes of its input; those of its session are counted anew.
     fn freeze(self, common: &mut Common<'_>) -> (usize, usize) {
         let Self { mut statements, mut login, mut session } = self;
         let counted = (statements.bytes(), login.bytes());
@@ -445,7 +448,8 @@ impl ClientSession {
 }
 
 impl FrozenSession {
-    /// Of a client that holds this backend, where it holds one: it shares its variables with that if they stand there.
+    /// Makes the session again, of a client that holds this backend, where it holds one. The session shares its
+    /// variables with the backend if they stand there.
     fn thaw(self, backend: Option<BackendKey>, common: &mut Common<'_>) -> ClientSession {
         let Self {
             state,

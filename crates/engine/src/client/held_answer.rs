@@ -1,21 +1,21 @@
-//! Which answers are held to their end.
+//! Answers that are held to their end.
 
 use sql::{Classification, Kind};
 
 use super::process_list::{self, Served};
 
-/// What becomes of an answer that is held.
+/// The reason for which an answer is held.
 pub(crate) enum Held {
-    /// It lists the server's threads: which of them served whom when it was asked for.
+    /// The answer lists the server's threads. The value names the clients that they served when it was asked for.
     ProcessList(Served),
-    /// It shows the session's counters.
+    /// The answer shows the session's counters.
     Counters,
-    /// Where it is OK, the session's counters are 0 behind it.
+    /// The session's counters are 0 behind the answer, where it is OK.
     NoCounters,
 }
 
 impl Held {
-    /// The kind of a text's answer; `None` where that is passed on as it comes.
+    /// Returns the reason for which a text's answer is held. `None` where the answer is passed on as it comes.
     pub(super) fn of_text(statement: &Classification, text: &[u8]) -> Option<Self> {
         if !matches!(statement.kind, Kind::Show | Kind::Admin) {
             return None;

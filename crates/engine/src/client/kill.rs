@@ -1,8 +1,8 @@
 //! KILL, by the ids that clients see.
 //!
-//! Ids of clients start at [`FIRST_ID`], above any thread id that a server reaches in practice, so that an id read from
-//! the server's own PROCESSLIST means the server's thread: such a KILL goes to the server as it is. Where the server's count has come
-//! that far all the same, an id that no client has is the server's.
+//! Ids of clients start at [`FIRST_ID`], above any thread id that a server reaches in practice. So an id read from the
+//! server's own PROCESSLIST means the server's thread, and such a KILL goes to the server as it is. Where the server's
+//! count has come that far all the same, an id that no client has is the server's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,38 +28,38 @@ use crate::steps;
 use crate::workers::letter::{Ending, Kill, Killer, Letter, Outcome, OwnBy, Rights};
 use crate::workers::onramps::SLOTS;
 
-/// The id of the first client. Behind it there are as many ids as in front of it: together what a signed INT can hold, in which
-/// applications keep CONNECTION_ID() and drivers the id of a greeting.
+/// The id of the first client. Behind it there are as many ids as in front of it. All together are what a signed INT
+/// can hold: applications keep CONNECTION_ID() in one, and drivers the id of a greeting.
 pub(crate) const FIRST_ID: u32 = 1 << 30;
 
-/// How many ids there are for clients, of all workers and of all Onramps in front of the server.
+/// The number of ids for clients, of all workers and of all Onramps in front of the server.
 const IDS: u32 = 1 << 30;
 
-/// How many of them each slot has (see [`crate::control::peers`]), so that ids of clients of different Onramps differ. The second half is for
-/// those without a slot, of which nobody asks another Onramp.
+/// The number of ids of each slot (see [`crate::control::peers`]), so that clients of different Onramps have different
+/// ids. The second half is for Onramps without a slot: nobody asks another Onramp about one of those.
 const IDS_OF_SLOT: u32 = IDS / PARTS;
 const PARTS: u32 = 2 * SLOTS;
 
-/// The part of those without a slot, as slots are numbered.
+/// The part of Onramps without a slot, as slots are numbered.
 const NO_SLOT: u32 = SLOTS + 1;
 
-/// So many KILLs at the beginning of a text are done; any further one is the server's, which knows no clients.
+/// KILLs at the beginning of a text that are done here. Any further one is the server's, which knows no clients.
 const MOST_KILLS: u32 = 64;
 
-/// A KILL in front of others takes a few dozen bytes. What is longer is the server's, too.
+/// Bytes of the longest KILL in front of others that is done here: one takes a few dozen. A longer one is the server's, too.
 const LONGEST_KILL: usize = 4 << 10;
 
-/// Clocks of several machines run apart a little between two looks at the server's. A statement that has come so shortly behind a KILL of the one
-/// before is ended with it, as it would be on a busy server.
+/// The time by which clocks of several machines may run apart between two looks at the server's clock. A statement that
+/// has come so shortly behind a KILL of the one before is ended with it, as it would be on a busy server.
 const CLOCKS_DIFFER: Duration = Duration::from_millis(50);
 
-/// The client of ours that is named by its id.
+/// Returns the id of the client of ours that a KILL names.
 fn named(target: KillTarget) -> Option<u32> {
     let Whom::Id(id) = target.whom else { return None };
     u32::try_from(id).ok().filter(|id| (FIRST_ID..FIRST_ID + IDS).contains(id))
 }
 
-/// The KILL that a text of several statements begins with, and where the rest begins.
+/// Returns the KILL that a text of several statements begins with, and where the rest begins.
 fn first_kill(text: &[u8], mode: LexMode) -> Option<(KillTarget, usize)> {
     let end = steps::all(&text[..text.len().min(LONGEST_KILL)]).iter().position(|&byte| byte == b';')?;
     let first = &text[..end];
@@ -73,7 +73,7 @@ fn first_kill(text: &[u8], mode: LexMode) -> Option<(KillTarget, usize)> {
     (!rest.is_empty()).then_some((target, text.len() - rest.len()))
 }
 
-/// The KILL of a client of ours that a text is.
+/// Returns the KILL of a client of ours, where the text is nothing else.
 fn only_kill(text: &[u8], mode: LexMode) -> Option<KillTarget> {
     let found = sql::classify(text, mode);
     match found.kind {
@@ -84,24 +84,25 @@ fn only_kill(text: &[u8], mode: LexMode) -> Option<KillTarget> {
     }
 }
 
-/// Whose clients have ids like this one; 0 is nobody's.
+/// Returns the slot of the Onramp that has clients with ids like this one. 0 is nobody's.
 pub(crate) fn slot_of(id: u64) -> u64 {
     id.checked_sub(FIRST_ID.into()).map_or(0, |place| place / u64::from(IDS_OF_SLOT) + 1)
 }
 
 impl Pool {
-    /// The slot of the other Onramp whose client has this id, where none of ours has it.
+    /// Returns the slot of the other Onramp that has the client with this id, where none of ours has it.
     pub(crate) fn peer_of(&self, id: u32) -> Option<u32> {
         let slot = u32::try_from(slot_of(id.into())).ok()?;
         self.workers.onramps.is_of_another(slot).then_some(slot)
     }
 
-    /// The worker that has the client with this id, if any has.
+    /// Returns the worker that has the client with this id, if any has.
     fn worker_of(&self, id: u32) -> usize {
         (id.wrapping_sub(FIRST_ID) % IDS_OF_SLOT % self.workers.count()) as usize
     }
 
-    /// A KILL of a client of this Onramp's. Returns it where this worker has the client, else it goes to the one that has.
+    /// Hands on a KILL of a client of this Onramp's. Returns the KILL where this worker has the client; otherwise it
+    /// goes to the worker that has.
     pub(crate) fn hand_on_kill(&mut self, kill: Kill) -> Option<Kill> {
         let owner = self.worker_of(kill.victim);
         if owner == self.worker {
@@ -113,7 +114,7 @@ impl Pool {
 }
 
 impl ClientIds {
-    /// An id that no client has now. Ids of one worker are a pool's number of workers apart, so that an id says whose it is.
+    /// Returns an id that no client has now. Ids of one worker are a pool's number of workers apart, so that an id tells its worker.
     pub(crate) fn next(&mut self, pool: &Pool) -> u32 {
         let count = pool.workers.count();
         let worker = u32::try_from(pool.worker).expect("one of a u32");
@@ -132,8 +133,8 @@ impl ClientIds {
         }
     }
 
-    /// Clients that came before it was known which slot this one has get ids of that. Nobody has been told theirs yet. Returns the new ones by
-    /// the former.
+    /// Gives ids of this Onramp's slot to clients that came before the slot was known. Nobody has been told theirs yet.
+    /// Returns the new ids by the former ones.
     pub(crate) fn renew(
         &mut self,
         pool: &Pool,
@@ -159,36 +160,36 @@ impl ClientIds {
     }
 }
 
-/// What a client's KILL is.
+/// A client's KILL, as it has begun.
 pub(crate) enum Begun {
-    /// The server's: it concerns no client of ours.
+    /// The KILL is the server's: it concerns no client of ours.
     OfServer,
-    /// One of itself, or of its own statement.
+    /// The KILL is of the killer itself, or of its own statement.
     Oneself { query_only: bool },
-    /// One of a client that this worker may have, by somebody with these rights.
+    /// The KILL is of a client that this worker may have, by somebody with these rights.
     Here(Killing, Rights),
-    /// The same, with more of the text behind it: the client waits until that KILL has been carried out.
+    /// The KILL is of such a client, with more of the text behind it. The killer waits until the KILL has been carried out.
     InFront(Kill),
-    /// Another worker has been asked.
+    /// Another worker has been asked for the KILL.
     Elsewhere,
 }
 
-/// What a client's KILL has come to.
+/// The outcome of a client's KILL.
 pub(crate) enum Settled {
-    /// The other workers have no such client. The Onramp with that slot may have one: the first worker asks it, which is this one where the
-    /// letter is here.
+    /// The other workers have no such client. Another Onramp may have one, by the slot of the id. The first worker asks
+    /// that Onramp: this worker, where the letter is here.
     AsksPeer(Option<Kill>),
-    /// It is done: an OK with this number.
+    /// The KILL is done: an OK with this number.
     Done { answer: u8 },
-    /// It is done, and what stands behind it in its text is next.
+    /// The KILL is done, and the rest of its text is next.
     GoesOn { behind: Box<Behind>, answer: u8 },
-    /// The server has to do it, which may be the KILL of a client of this Onramp's.
+    /// The server has to do the KILL, which may be of a client of this Onramp's.
     ByServer { ending: Ending, kills: Option<Kills> },
-    /// An error, behind the answers to so many KILLs before it in its text.
+    /// The KILL has failed: an error, behind the answers to so many KILLs before it in its text.
     Failed { killed: u32, answer: u8, error: MySqlError },
 }
 
-/// Clients that kill others, and what says whether they may.
+/// Clients that kill others, and the state that says whether they may.
 pub(crate) struct Killers<'a> {
     pub(crate) now: Instant,
     pub(crate) settings: &'a Settings,
@@ -201,7 +202,7 @@ pub(crate) struct Killers<'a> {
 }
 
 impl Killers<'_> {
-    /// A text of several statements that begins with a KILL of a client of ours: that, and what stands behind it.
+    /// Returns the KILL of a client of ours that a text of several statements begins with, and the rest of the text.
     pub(crate) fn first_of_several(&self, key: ClientKey, text: &[u8]) -> Option<(KillTarget, Box<Behind>)> {
         if !self.clients[key].capabilities.contains(Capabilities::MULTI_STATEMENTS) {
             return None;
@@ -210,8 +211,8 @@ impl Killers<'_> {
         Some((target, Box::new(Behind { killed: 0, text: text.into(), from })))
     }
 
-    /// A KILL of a text has been done here: the one that stands behind it, and behind which the rest is then. `None` where the rest is the
-    /// server's.
+    /// Returns the KILL that stands next in a text, behind one that has been done here. `behind` goes on to what stands
+    /// behind it. `None` where the rest is the server's.
     pub(crate) fn next_behind(&self, key: ClientKey, behind: &mut Behind) -> Option<KillTarget> {
         let mode = self.lex_mode(key);
         let rest = behind.rest();
@@ -231,7 +232,7 @@ impl Killers<'_> {
         self.clients[key].lex_mode(self.sessions, self.servers.primary())
     }
 
-    /// A client's KILL begins, with what stands behind it.
+    /// Begins a client's KILL, with the rest of its text.
     pub(crate) fn begin(&mut self, key: ClientKey, target: KillTarget, answer: u8, rest: Rest) -> Begun {
         let own = self.clients[key].id;
         let named = if target.whom == Whom::Oneself { Some(own) } else { named(target) };
@@ -259,7 +260,7 @@ impl Killers<'_> {
         Kill { from: self.pool.worker, killer, victim, query_only, rights, age: Duration::ZERO }
     }
 
-    /// By what the server knows whose own a client is.
+    /// Returns the rule by which the server takes a client for the killer's own.
     fn own_by(&self) -> OwnBy {
         let facts = self.servers.primary().facts.as_ref();
         if facts.is_some_and(|facts| facts.version.is_mariadb()) { OwnBy::Account } else { OwnBy::Name }
@@ -270,10 +271,11 @@ impl Killers<'_> {
         Rights::of(self.own_by(), &identity.user, &identity.account)
     }
 
-    /// The client with this id, which is to be ended by somebody with these rights who has said so that long ago.
+    /// Returns the client with this id, which somebody with these rights wants to end. `age` is the time since the KILL was said.
     ///
     /// # Errors
-    /// What is to be said where nothing is to be ended.
+    ///
+    /// The outcome to be told where nothing is to be ended.
     pub(crate) fn victim(
         &self,
         id: u32,
@@ -297,7 +299,7 @@ impl Killers<'_> {
         Ok(victim)
     }
 
-    /// No client has this id. The server has, where its own have come so far.
+    /// Returns the outcome for an id that no client has. The server has the id, where its own ids have come so far.
     fn of_nobody(&self, id: u32, query_only: bool) -> Outcome {
         let ending = Ending { thread_id: u64::from(id), query_only };
         let reached = self.pool.workers.serving.has_reached(FIRST_ID);
@@ -312,7 +314,7 @@ impl Killers<'_> {
         )
     }
 
-    /// What a client's KILL has come to, of whose victim this was found out.
+    /// Returns the outcome of a client's KILL, by what was found out about its victim.
     pub(crate) fn settle(&mut self, killer: ClientKey, killing: Killing, outcome: Outcome) -> Settled {
         if matches!(outcome, Outcome::NoSuchClient | Outcome::OfServer(_))
             && killing.peer.is_none()
@@ -352,7 +354,8 @@ impl Killers<'_> {
         Settled::Failed { killed: rest.map_or(0, |behind| behind.killed), answer, error }
     }
 
-    /// No client of ours has the id. The Onramp with that slot may have one. Returns the letter where this worker is the one that writes to others.
+    /// Asks the Onramp with this slot for the client, which none of ours is. Returns the letter where this worker is
+    /// the one that writes to others.
     fn ask_peer(&mut self, key: ClientKey, killing: Killing, slot: u32) -> Option<Kill> {
         let rights = self.rights_of(self.clients[key].identity?);
         let kill = self.letter_of(key, &killing, rights);
@@ -366,7 +369,8 @@ impl Killers<'_> {
 }
 
 impl Behind {
-    /// The server answers the whole text: what was done here is nothing for it to do, with the same answer.
+    /// Makes a query of the text that is left, which the server answers as a whole. Each KILL that was done here
+    /// becomes a statement that does nothing, with the same answer.
     pub(crate) fn as_query(&self) -> Vec<u8> {
         let done = b"DO 0;".repeat(self.killed as usize);
         let mut raw = Vec::with_capacity(TEXT_AT + done.len() + self.rest().len());
@@ -380,7 +384,7 @@ impl Behind {
 }
 
 impl Answers<'_> {
-    /// A text ends with this error, behind the answers to so many KILLs before it.
+    /// Ends a text with this error, behind the answers to so many KILLs before it.
     pub(crate) fn error_behind_kills(&mut self, key: ClientKey, killed: u32, answer: u8, error: &MySqlError) {
         let status = self.clients[key].reader().status().with(StatusFlags::MORE_RESULTS_EXISTS);
         let mut sequence = answer;

@@ -1,5 +1,5 @@
-//! Clients that wait for another worker, or another Onramp, to kill one of its own; or for the server to carry out the KILL that their
-//! text begins with.
+//! Clients that wait for somebody else to carry out their KILL: another worker or another Onramp that has the victim,
+//! or the server, where more of the text stands behind the KILL.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use seam::Instant;
 
 use crate::workers::letter::PEER_TIMEOUT;
 
-/// How long another worker may take to answer a KILL. Its turns are milliseconds.
+/// The time that another worker may take to answer a KILL. Its turns are milliseconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the first worker may take to say what has come of a letter to another Onramp. It gives these up by itself before.
+/// The time that the first worker may take to say what has come of a letter to another Onramp. The worker gives letters up by itself before.
 pub(crate) const PEER_ANSWER_TIMEOUT: Duration = PEER_TIMEOUT.saturating_add(ANSWER_TIMEOUT);
 
-/// A client waits for somebody else to carry out its KILL.
+/// The KILL of a client that waits for somebody else to carry it out.
 #[derive(Debug)]
 pub(crate) struct Killing {
     /// The sequence number of the answer.
@@ -28,17 +28,17 @@ pub(crate) struct Killing {
 }
 
 impl Killing {
-    /// Who is killed, and whether that is the client's statement alone.
+    /// Returns the victim, and whether the KILL is of its statement alone.
     pub(crate) fn whom(&self) -> (u32, bool) {
         (self.victim, self.query_only)
     }
 
-    /// Whether another Onramp has been asked.
+    /// Says whether another Onramp has been asked.
     pub(crate) fn is_of_peer(&self) -> bool {
         self.peer.is_some()
     }
 
-    /// Nobody has answered. The server may take `of_server` to carry out a KILL, from when it is ordered.
+    /// True where nobody has answered in time. The server may take `of_server` to carry out a KILL, from when it is ordered.
     pub(crate) fn is_over(&self, now: Instant, of_server: Duration) -> bool {
         let most = match (self.peer, &self.rest) {
             (Some(_), _) => PEER_ANSWER_TIMEOUT,
@@ -50,15 +50,15 @@ impl Killing {
     }
 }
 
-/// What stands behind a KILL, where that is not alone.
+/// The rest of a text behind a KILL, where there is one.
 pub(crate) type Rest = Option<Box<Behind>>;
 
 /// See [`Rest`].
 #[derive(Debug)]
 pub(crate) struct Behind {
-    /// How many KILLs at the text's beginning have been done.
+    /// The number of KILLs at the text's beginning that have been done.
     pub(super) killed: u32,
-    /// The whole text, and where in it the KILL that is under way has ended.
+    /// The whole text, and the place in it where the KILL that is under way has ended.
     pub(super) text: Rc<[u8]>,
     pub(super) from: usize,
 }

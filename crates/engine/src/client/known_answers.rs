@@ -1,9 +1,9 @@
-//! Statements about session state whose answer is known.
+//! Statements about session state with answers that are known.
 //!
-//! What a plain SET does follows from its text and from the session state before it. So the server is asked once, and what its
-//! trackers and its OK have said holds for everybody in the same state: the client's state changes here, and goes ahead of its
-//! next statement as ever. A SELECT of nothing but variables that the client itself has set shows what is in that state: the
-//! server's own packets are sent again. What libraries say with each connection or transaction costs no backend then.
+//! The effect of a plain SET follows from its text and from the session state before it. So the server is asked once. The words
+//! of its trackers and its OK hold for everybody in the same state: the client's state changes here, and goes ahead of its next
+//! statement as ever. A SELECT of nothing but variables that the client itself has set shows values of that state: the server's
+//! own packets are sent again. So statements that libraries send with each connection or transaction cost no backend.
 
 use std::rc::Rc;
 
@@ -16,15 +16,15 @@ use crate::session::known_answers::{Answer, Question, State};
 use crate::session::{SessionTables, Sessions, WAIT_TIMEOUT, other_name};
 use crate::settings::{Settings, ThreadHandling};
 
-/// A packet's header and an OK with nothing in it: no counts, no id, no warnings, no words.
+/// Bytes of a packet's header and an OK with nothing in it: no counts, no id, no warnings, no words.
 const BARE_OK: u64 = wire::HEADER_LEN as u64 + 7;
 
-/// Larger answers are not remembered: so much is a dozen variables.
+/// Bytes of the largest answer that is remembered: so much is a dozen variables.
 pub(crate) const LARGEST_REMEMBERED: usize = 2048;
 
 impl SessionTables {
-    /// Whether nothing has changed that the text of a SET does not name: a server may report with it what a statement before it
-    /// has done.
+    /// Says whether nothing has changed that the text of a SET does not name. A server may report with it what a
+    /// statement before it has done.
     fn is_what_the_text_sets(&self, statement: &Classification, before: State, after: State) -> bool {
         let timeout = before.wait_timeout != after.wait_timeout;
         let (before, after) = (self.states.state(before.session), self.states.state(after.session));
@@ -42,20 +42,20 @@ impl SessionTables {
     }
 }
 
-/// What is known of a statement's answer.
+/// The known answer to a statement.
 pub(super) enum Known {
-    /// The server has to be asked.
+    /// None: the server has to be asked.
     Nothing,
-    /// Likewise, and its answer is to be remembered.
+    /// None: the server has to be asked, and its answer is to be remembered.
     NotYet(Question),
-    /// An OK that tells of these changes: the client is in the state behind it already.
+    /// An OK that tells of these changes. The client is in the state behind it already.
     Set(Rc<[u8]>),
     /// These packets.
     Show(Rc<[u8]>),
 }
 
 impl SessionTables {
-    /// Answers a statement whose answer is known, by which its client's state changes.
+    /// Answers a statement with its known answer, by which its client's state changes.
     pub(super) fn known_answer(
         &mut self,
         settings: &Settings,
@@ -93,7 +93,7 @@ impl SessionTables {
         }
     }
 
-    /// The state before a client's statement whose answer may be remembered, held for that.
+    /// Returns the state before a client's statement, and holds it, where the answer to the statement may be remembered.
     pub(crate) fn state_to_remember(&mut self, client: &Client, request: &Request) -> Option<State> {
         request.remember.as_ref()?;
         let state = client.state_of_session();
@@ -101,7 +101,7 @@ impl SessionTables {
         Some(state)
     }
 
-    /// Remembers what a client's statement has done, if that is all of it.
+    /// Remembers the effect of a client's statement, if that is all of it.
     pub(crate) fn remember_answer(
         &mut self,
         client: &Client,
@@ -143,7 +143,7 @@ impl SessionTables {
 }
 
 impl Client {
-    /// The question that a statement is, if the session state alone decides on its answer.
+    /// Returns the question that a statement is, if the session state alone decides on its answer.
     fn question(
         &self,
         settings: &Settings,
@@ -183,7 +183,7 @@ impl Client {
         }
     }
 
-    /// It holds nothing on any backend.
+    /// Says whether the client holds nothing on any backend.
     fn holds_nothing(&self, settings: &Settings) -> bool {
         settings.lazy_set
             && settings.thread_handling == ThreadHandling::PoolOfThreads

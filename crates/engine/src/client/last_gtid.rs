@@ -1,8 +1,8 @@
 //! MariaDB's `@@last_gtid`: the GTID of a client's own last commit.
 //!
-//! The server reports it with the answer to what commits, where it has a binary log (`THD::set_last_commit_gtid`), as a change of a
-//! session variable that nobody can set. So it is kept here, and stands in the place of the variable: the one on a backend is that of
-//! whoever committed there last.
+//! The server reports it with the answer to a commit, where it has a binary log (`THD::set_last_commit_gtid`), as a
+//! change of a session variable that nobody can set. So Onramp keeps it here, and puts it in the place of the variable:
+//! the one on a backend is that of the client that committed there last.
 
 use sql::Kind;
 
@@ -16,8 +16,8 @@ use crate::session::gtid::Gtid;
 const NAME: &[u8] = b"last_gtid";
 
 impl Client {
-    /// Takes in what an answer reports. What failed after it had written is told of with a later answer, maybe another client's: so
-    /// plain reads and SETs, which commit nothing, are not believed.
+    /// Takes in the GTID that an answer reports. A statement that failed after it had written is told of with a later
+    /// answer, maybe another client's. So plain reads and SETs, which commit nothing, are not believed.
     pub(crate) fn note_last_gtid(&mut self, request: &Request, changes: &[Change]) {
         let statement = &request.statement;
         let of_session = matches!(statement.kind, Kind::Set | Kind::Use)
@@ -36,8 +36,8 @@ impl Client {
         }
     }
 
-    /// The variable as a literal; `None` where it is the affair of the server with these facts: MySQL does not have it, and MariaDB
-    /// from 11.1 on reports it under other names, like all that is not stored as a variable.
+    /// Returns the variable as a literal. `None` where it is the affair of the server with these facts: MySQL does not
+    /// have it, and MariaDB from 11.1 on reports it under other names, like all that is not stored as a variable.
     pub(crate) fn last_gtid_literal(&self, facts: &Facts) -> Option<String> {
         let is_reported = facts.is_mariadb() && !facts.has_vague_trackers();
         let last = self.session.aftermath.last_gtid.as_ref();

@@ -1,8 +1,8 @@
 //! Transactions that nobody but the client knows of yet.
 //!
-//! A BEGIN alone does nothing on the server but to remember it, so it is answered here and goes ahead of the client's next
-//! statement, in the same text as session state does: a transaction in which nothing has happened holds no backend, and
-//! costs no round trip. One that ends like that never reaches the server at all.
+//! A BEGIN alone makes the server do nothing but remember it. So Onramp answers it, and sends it ahead of the client's
+//! next statement, in the same text as session state. A transaction in which nothing has happened holds no backend, and
+//! costs no round trip. A transaction that ends like that never reaches the server at all.
 
 use sql::{Kind, TransactionCommand};
 use wire::StatusFlags;
@@ -16,8 +16,8 @@ use crate::session::Sessions;
 use crate::settings::{Settings, ThreadHandling};
 
 impl Client {
-    /// A statement begins or ends a transaction, of which no backend has to hear: notes that, and returns whether the client was in one
-    /// that had not begun anywhere. `None` where a backend has to hear of it.
+    /// Notes that a statement begins or ends a transaction, of which no backend has to hear. Returns whether the client
+    /// was in one that had not begun anywhere. `None` where a backend has to hear of it.
     pub(super) fn begin_or_end_late(
         &mut self,
         settings: &Settings,
@@ -46,7 +46,7 @@ impl Client {
         Some(before)
     }
 
-    /// The client holds nothing on any backend, and nothing that is known of it makes these statements do more than usual.
+    /// Says whether the client holds nothing on any backend, and nothing that is known of it makes these statements do more than usual.
     fn transactions_begin_late(
         &self,
         settings: &Settings,
@@ -68,11 +68,11 @@ impl Client {
             && !self.hears_of_transactions(sessions, server.facts.as_ref())
     }
 
-    /// Whether the server may begin the session's next transaction in another way than its variables say, of which nothing tells the
-    /// next client. COMMIT, ROLLBACK and statements that commit implicitly take the values of the variables up, `SET autocommit`,
-    /// which ends a transaction too, does not (`fix_autocommit` and the `session_update` of these variables in sys_vars.cc of both
-    /// servers): neither those that were set in the transaction, nor, where `START TRANSACTION` has said whether it only reads, that
-    /// of the session.
+    /// Says whether the server may begin the session's next transaction in another way than its variables say. Nothing
+    /// tells the next client of that. COMMIT, ROLLBACK and statements that commit implicitly take the values of the
+    /// variables up. `SET autocommit`, which ends a transaction too, does not (`fix_autocommit` and the
+    /// `session_update` of these variables in sys_vars.cc of both servers). It takes up neither the values that were
+    /// set in the transaction nor, where `START TRANSACTION` has said whether it only reads, that of the session.
     pub(crate) fn leaves_other_transactions(
         &self,
         sessions: &Sessions,
@@ -84,7 +84,8 @@ impl Client {
         set || self.leaves_access_mode(sessions, request, summary)
     }
 
-    /// Whether a transaction has ended, and not by a COMMIT or ROLLBACK, of which its session does not say whether it only reads.
+    /// Says whether a transaction has ended that was read-only where its session is not, or the other way round, and
+    /// not by COMMIT, ROLLBACK or DDL.
     fn leaves_access_mode(&self, sessions: &Sessions, request: &Request, summary: &Summary) -> bool {
         let ClientSession { id, status, .. } = &self.session;
         let statement = &request.statement;
@@ -101,7 +102,7 @@ impl Client {
         }
     }
 
-    /// The server knows of the client's transaction now.
+    /// Notes that the server knows of the client's transaction now.
     pub(crate) fn transaction_started(&mut self) {
         if let Some(unstarted) = self.transaction.unstarted.take() {
             self.session.status |= unstarted.status();

@@ -1,4 +1,4 @@
-//! Refused logins, which hear of it later: why they are refused, and when they are told.
+//! Refused logins that hear of it later: the reasons of refusals, and the time at which they are told.
 
 use seam::{Instant, Peer};
 
@@ -9,7 +9,7 @@ use crate::logins::{LateRefusal, Logins};
 use crate::server::Server;
 
 impl Server {
-    /// What the log says beyond what the client is told.
+    /// Returns the reason that the log gives beyond what the client is told.
     pub(crate) fn why_refused(&self, peer: &Peer, user: &[u8], verdict: &Verdict) -> String {
         match verdict {
             Verdict::Insecure => String::from("; the account asks for TLS, or for another certificate"),
@@ -30,19 +30,19 @@ impl Server {
 }
 
 impl Logins {
-    /// When the next one's time has come.
+    /// Returns the time at which the next refusal is to be told.
     pub(crate) fn next_refusal_to_tell(&self) -> Option<Instant> {
         self.late_refusals.keys().next().map(|&(at, _)| at)
     }
 
-    /// Tells a client later that its login is refused; it waits without any work. The place is that of its refusal among the others.
+    /// Tells a client later that its login is refused; the client waits without any work. Returns the place of its refusal among the others.
     pub(crate) fn refuse_later(&mut self, told: Instant, refusal: LateRefusal) -> (Instant, u64) {
         let place = (told, u64::from(refusal.client.id));
         self.late_refusals.insert(place, refusal);
         place
     }
 
-    /// Takes out the next late refusal whose time has come, of a client that still waits for it.
+    /// Takes out the next late refusal that is due, of a client that still waits for it.
     pub(crate) fn refusal_to_tell(
         &mut self,
         now: Instant,

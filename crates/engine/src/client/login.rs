@@ -1,5 +1,5 @@
-//! A client's login, and COM_CHANGE_USER, against the server's own accounts; how it proves its password is
-//! [`super::authentication`]'s. And what follows from what the service account hears, of accounts and of the server.
+//! A client's login, and COM_CHANGE_USER, against the server's own accounts; [`super::authentication`] is about its
+//! proof of its password. And the consequences of what the service account hears, of accounts and of the server.
 
 use std::rc::Rc;
 
@@ -35,7 +35,7 @@ use crate::request::{Request, RequestKind};
 use crate::session::SessionState;
 use crate::workers::letter::Letter;
 
-/// What we offer to clients, where the server offers it too.
+/// The capabilities that we offer to clients, where the server offers them too.
 pub(crate) const OFFERED: Capabilities = Capabilities(
     crate::server_login::ALWAYS.0
         | super::CLASS.0
@@ -53,12 +53,12 @@ pub(crate) const OFFERED: Capabilities = Capabilities(
         | crate::server_login::OF_BACKENDS.0,
 );
 
-/// Before a login, nobody may make us hold more than this. The servers take connection attributes of up to 64 KiB; libraries send
-/// some hundred bytes of them.
+/// Bytes that a client may make us hold before it has logged in. The servers take connection attributes of up to 64
+/// KiB; libraries send some hundred bytes of them.
 pub(crate) const LARGEST_LOGIN: usize = 16 << 10;
 
 impl Pool {
-    /// Clients of the same account on other workers open backends by the latest password, too.
+    /// Tells the other workers of a password, so that clients of the same account there open backends by the latest one, too.
     fn tell_others(&mut self, account: &Account, user: &[u8], secret: &Secret) {
         let proved = Proved { identity: account.identity_key(user), secret: secret.clone() };
         self.write_to_others(&Letter::Proved(proved));
@@ -66,7 +66,7 @@ impl Pool {
 }
 
 impl Engine {
-    /// The service accounts' connections.
+    /// Returns the service accounts' connections.
     pub(crate) fn service_accounts(&mut self) -> ServiceAccounts<'_> {
         let Self { now, settings, pool, scheduling, servers, views, io, .. } = self;
         ServiceAccounts { now: *now, settings, pool, scheduling, servers, views, io }
@@ -88,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// When [`Self::control_turn`] has something to do.
+    /// Returns the time at which [`Self::control_turn`] has something to do.
     pub(crate) fn next_control_turn(&self) -> Option<Instant> {
         let Self { now, settings, scheduling, pool, .. } = self;
         let may_connect = self.may_ask_servers();
@@ -96,7 +96,7 @@ impl Engine {
         next.filter_map(|it| it.next_control_turn(*now, settings, scheduling, pool, may_connect)).min()
     }
 
-    /// What follows from what the service account has heard.
+    /// Carries out what follows from what the service account has heard.
     pub(crate) fn control_heard(&mut self, server: ServerKey, heard: Heard) {
         match heard {
             Heard::Nothing => {}
@@ -110,7 +110,7 @@ impl Engine {
         }
     }
 
-    /// A server has said who waits for locks.
+    /// Takes in a server's word on who waits for locks.
     pub(crate) fn take_lock_waits(&mut self, found: &LockWaits) {
         self.servers[found.server].tell_holders(&found.waits, &self.clients, &mut self.pool);
         let (scheduling, parties, clients, servers) = self.queues();
@@ -122,7 +122,7 @@ impl Engine {
         FreshAccounts { now: *now, logins, sessions, servers }
     }
 
-    /// A copy of a server's accounts has come.
+    /// Takes in a copy of a server's accounts, which has come.
     fn take_accounts(&mut self, server: ServerKey, bytes: Vec<u8>) {
         let fresh = self.fresh_accounts().take(server, bytes);
         if fresh.disappoints {
@@ -137,7 +137,7 @@ impl Engine {
         self.accounts_are_fresh(server);
     }
 
-    /// The copy that is there is as good as a new one.
+    /// Goes on where the copy that is there is as good as a new one.
     fn accounts_are_fresh(&mut self, server: ServerKey) {
         for backend in self.fresh_accounts().are_fresh(server) {
             self.quit_backend(backend);
@@ -145,7 +145,7 @@ impl Engine {
         self.judge_again();
     }
 
-    /// It is known what a server is: those who have waited for that are greeted.
+    /// Greets the clients that have waited for the facts of a server, which are known now.
     fn server_found(&mut self, server: ServerKey) {
         self.service_accounts().say_found(server);
         if !self.following.knows_primary(self.settings.cluster.several) {
@@ -187,7 +187,7 @@ impl Engine {
         self.note_login_stage(key, LoginStage::Greeting);
     }
 
-    /// The part of a login that began with the connection is over.
+    /// Notes that the part of a login which began with the connection is over.
     fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
         if let Some(until) = self.clients[key].login.until {
             let left = until.since(self.now);
@@ -221,14 +221,14 @@ impl Engine {
         }
     }
 
-    /// How clients prove who they are.
+    /// Returns the view of the engine by which clients prove who they are.
     pub(crate) fn authentication(&mut self) -> Authentication<'_> {
         let Self { now, settings, pool, servers, clients, logins, resume, io, .. } = self;
         let server = servers.primary_mut();
         Authentication { now: *now, settings, pool, server, clients, logins, resume, io }
     }
 
-    /// What has become of a client's login by what it has proved.
+    /// Carries out the outcome of a client's login, by what it has proved.
     fn carry_out_login(&mut self, key: ClientKey, outcome: Outcome) {
         match outcome {
             Outcome::Waits => {}
@@ -249,13 +249,13 @@ impl Engine {
         self.carry_out_login(key, outcome);
     }
 
-    /// What another thread has found for a client's login.
+    /// Takes in what another thread has found for a client's login.
     pub(crate) fn client_finding(&mut self, client: ClientRef, finding: Finding) {
         let outcome = self.authentication().take_finding(client, finding);
         self.carry_out_login(client.key, outcome);
     }
 
-    /// A fresh copy of the accounts is there, or will not come: decide on those who waited for it.
+    /// Decides on the logins that have waited for a fresh copy of the accounts. The copy is there, or will not come.
     pub(crate) fn judge_again(&mut self) {
         for client in std::mem::take(&mut self.logins.awaiting_accounts) {
             let outcome = self.authentication().judge_again(client);
@@ -263,7 +263,7 @@ impl Engine {
         }
     }
 
-    /// Asks about those whose turn has come, and lets in those whose user has proved the same a moment ago.
+    /// Asks about the clients that are next in line, and lets in those of a user that has proved the same password just now.
     pub(crate) fn go_on_with_claims(&mut self) {
         self.authentication().take_held();
         for _ in 0..LOOKS {
@@ -281,7 +281,7 @@ impl Engine {
         }
     }
 
-    /// What is to be done about a client whose password the server has to judge, but for asking the server.
+    /// Carries out the next step for a client with a password that the server has to judge, but for asking the server.
     pub(crate) fn carry_out_claim(&mut self, step: Step) {
         match step {
             Step::Rest | Step::Next | Step::Ask(..) => {}
@@ -354,7 +354,7 @@ impl Engine {
         Ok(())
     }
 
-    /// COM_CHANGE_USER: the body behind the command byte.
+    /// Carries out COM_CHANGE_USER. `body` stands behind the command byte.
     pub(crate) fn change_user(&mut self, key: ClientKey, body: &[u8], sequence: u8) {
         let client = &self.clients[key];
         let change = match ChangeUser::parse(body, client.capabilities) {
@@ -387,7 +387,7 @@ impl Engine {
         self.queue_request(key, reset);
     }
 
-    /// The rest of COM_CHANGE_USER: nothing is left of what the client had.
+    /// Carries out the rest of COM_CHANGE_USER: nothing is left of what the client had.
     pub(crate) fn become_user(&mut self, key: ClientKey, attempt: Box<Attempt>) {
         if let Some(backend) = self.clients[key].backend.take() {
             self.reset_backend(backend);
@@ -410,7 +410,7 @@ impl Engine {
         })
     }
 
-    /// A login is refused; its client is told so now, or at a time that has been noted.
+    /// Refuses a login. Its client is told so now, or at a time that has been noted.
     fn refuse(&mut self, key: ClientKey, sequence: u8, Refusal { event, told }: Refusal) {
         self.views.event(event);
         if let Some(error) = told {
@@ -418,7 +418,7 @@ impl Engine {
         }
     }
 
-    /// The end of a login, or of an attempt to become somebody else.
+    /// Ends a login that is refused, or an attempt to become somebody else.
     pub(crate) fn tell_refusal(&mut self, key: ClientKey, sequence: u8, error: &MySqlError) {
         let changes_user = self.clients[key].identity.is_some();
         // MySQL ends a connection that may not become somebody else (sql_parse.cc, COM_CHANGE_USER: KILL_CONNECTION).
@@ -432,14 +432,14 @@ impl Engine {
         }
     }
 
-    /// COM_CHANGE_USER was refused by a MariaDB: the client stays who it was, but as after a reset.
+    /// Lets the client stay who it was, but as after a reset: COM_CHANGE_USER was refused by a MariaDB.
     fn keep_user(&mut self, key: ClientKey) {
         self.clients[key].login.until = None;
         self.clients[key].end_login();
         self.resume.push(key);
     }
 
-    /// The password was right: the client is this account from here on.
+    /// Logs a client in. The password was right: the client is this account from here on.
     pub(crate) fn log_in(&mut self, key: ClientKey, account: &Rc<Account>, secret: Secret, attempt: Attempt) {
         let is_new = self.clients[key].identity.is_none();
         self.forget_session(key);
@@ -486,13 +486,13 @@ impl Engine {
         }
     }
 
-    /// The OK that ends a login or a COM_CHANGE_USER.
+    /// Sends the OK that ends a login or a COM_CHANGE_USER.
     pub(crate) fn answer_login(&mut self, key: ClientKey, sequence: u8) {
         let proof = self.clients[key].certificate_proof(&self.logins.identities, self.servers.primary());
         self.answers().login(key, sequence, &proof);
     }
 
-    /// The schema is there for the client that asked: those that waited with it are logged in.
+    /// Logs in the clients that waited with the one that asked for the schema, since it is there for them.
     pub(crate) fn schema_allowed(&mut self, asked: ClientKey) {
         for key in self.logins.end_schema_check(asked, &self.clients) {
             self.clients[key].end_login();
@@ -526,7 +526,7 @@ impl Engine {
         }
     }
 
-    /// A new peer. Beyond `max_connections` it is told so and let go.
+    /// Takes in a new peer. Beyond `max_connections` the peer is told so and let go.
     pub(crate) fn client_accepted(
         &mut self,
         connection: seam::ConnectionId,
@@ -561,7 +561,7 @@ impl Engine {
         }
     }
 
-    /// From now on it has `connect_timeout`, if it has not begun already.
+    /// Gives a login `connect_timeout` from now on, if it has not begun already.
     pub(crate) fn begin_login(&mut self, key: ClientKey) {
         let (until, client) = (self.now + self.settings.connect_timeout, self.clients.ref_to(key));
         self.logins.begin(until, client, &mut self.clients[key].login);

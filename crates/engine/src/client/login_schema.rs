@@ -1,8 +1,8 @@
-//! The schema that a login names: whether it exists and the user may use it, only the server can say.
+//! The schema that a login names. Only the server can say whether it exists and the user may use it.
 //!
-//! It is asked once for all that log in at a time. Thousands of clients that come back together (their application was
-//! started again, or the network) would otherwise queue thousands of statements before those of everybody else, all with the
-//! same answer.
+//! The server is asked once for all that log in at a time. Thousands of clients that come back together (their
+//! application was started again, or the network) would otherwise queue thousands of statements before those of
+//! everybody else, all with the same answer.
 
 use std::collections::btree_map::Entry;
 
@@ -17,26 +17,26 @@ use crate::request::{Request, RequestKind};
 use crate::session::{Sessions, is_utf8};
 use crate::settings::Settings;
 
-/// What comes of a login that names a schema.
+/// The next step of a login that names a schema.
 pub(crate) enum Asked {
-    /// Its user was allowed to use that a moment ago.
+    /// The user was allowed to use that schema a moment ago.
     Known,
-    /// The server is to be asked this in its name.
+    /// The server is to be asked this in the client's name.
     With(Box<Request>),
-    /// Another one asks.
+    /// Another client asks, and this one waits.
     Waits,
 }
 
-/// A schema check is remembered for as many logins at most.
+/// Schema checks that are remembered at most. Each is for one user and one schema.
 const KNOWN_SCHEMAS: usize = 4096;
 
 impl Logins {
-    /// Whether a client is to ask for its schema and those of others.
+    /// Says whether a client is to ask for its schema and those of others.
     pub(crate) fn checks_schema(&self, key: ClientKey) -> bool {
         self.schema_checks.values().any(|check| check.asks.key == key)
     }
 
-    /// The client's user is about to use the schema that its login names, or waits for the answer that another one will get.
+    /// Has the client ask about the schema that its login names, or lets it wait for the answer that another one will get.
     pub(crate) fn ask_schema(
         &mut self,
         now: Instant,
@@ -71,7 +71,7 @@ impl Logins {
         }
     }
 
-    /// The client's schema exists and it may use it.
+    /// Remembers that the client's schema exists and the client may use it.
     pub(crate) fn remember_schema(&mut self, now: Instant, client: &Client, sessions: &Sessions) {
         let (Some(identity), Some(session)) = (client.identity, client.session.id) else { return };
         if self.known_schemas.len() >= KNOWN_SCHEMAS {
@@ -82,7 +82,7 @@ impl Logins {
         }
     }
 
-    /// A client has gone: where it was to ask, one of those that waited for its answer asks this.
+    /// Takes out a client that has gone. Where the client was to ask, one of those that waited for its answer asks this.
     pub(crate) fn schema_check_left(
         &mut self,
         gone: ClientKey,
@@ -100,7 +100,7 @@ impl Logins {
         None
     }
 
-    /// Takes the check for which a client asked out of the table. Returns those that still wait for it.
+    /// Takes the check for which a client asked out of the table. Returns the clients that still wait for it.
     pub(crate) fn end_schema_check(
         &mut self,
         asked: ClientKey,
@@ -118,13 +118,13 @@ impl Logins {
     }
 }
 
-/// Whether this client is still there and waits for the answer that another one will get.
+/// Says whether this client is still there and waits for the answer that another one will get.
 fn awaits_schema(clients: &Table<ClientKey, Client>, client: ClientRef) -> bool {
     let client = clients.find(client);
     client.is_some_and(|client| matches!(client.phase(), Phase::Login(Login::AwaitingSchema)))
 }
 
-/// COM_INIT_DB, whose answer becomes the login's.
+/// Makes a COM_INIT_DB. Its answer becomes the login's.
 fn question(schema: &[u8]) -> Request {
     let mut payload = vec![wire::CommandKind::InitDb as u8];
     payload.extend_from_slice(schema);
@@ -178,7 +178,7 @@ mod tests {
         engine
     }
 
-    /// The clients that were sent something, with the first byte of its payload.
+    /// Returns the clients that were sent something, with the first byte of its payload.
     fn told(engine: &mut Engine) -> Vec<(u32, u8)> {
         let mut told = Vec::new();
         while let Some(output) = engine.poll_output() {
@@ -208,7 +208,7 @@ mod tests {
         assert!(engine.clients.is_empty() && engine.logins.schema_checks.is_empty());
     }
 
-    /// What waits for a primary may take longer than a login, and so may those that wait with it.
+    /// A question that waits for a primary may take longer than a login, and so may the clients that wait with it.
     #[test]
     fn who_waits_for_the_answer_of_another_has_as_long_as_that_one() {
         let mut engine = engine(3);
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!((engine.figures().snapshot().waiting, engine.logins.schema_checks.len()), (0, 0));
     }
 
-    /// The next one cannot ask either, for want of memory: it and those that wait with it are refused, in the middle of the end.
+    /// The next client cannot ask either, for want of memory. That client and those that wait with it are refused, in the middle of the end.
     #[test]
     fn all_may_end_where_nobody_can_ask() {
         for signal in [Signal::Stop, Signal::Drain] {
@@ -249,8 +249,8 @@ mod tests {
         }
     }
 
-    /// What logins with a password cost beside the system calls, from the accepted connection to the OK: each second that
-    /// this takes is 10 microseconds for each of them.
+    /// The time of logins with a password beside the system calls, from the accepted connection to the OK. Each second
+    /// that this takes is 10 microseconds for each login.
     /// `cargo test --release -p engine -- --ignored a_hundred_thousand_logins`
     #[test]
     #[ignore = "measures; says nothing without optimisation"]

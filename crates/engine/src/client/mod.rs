@@ -7,11 +7,11 @@
 //! | `Idle` | its next command |
 //! | `Reading` | its large text to be read on another thread |
 //! | `Queued` | a permit and a backend, or room on the server for what it prepares |
-//! | `Following` | the answer to another client's statement, which is its own too, see [`crate::coalescing`] |
+//! | `Following` | the answer to another client's statement, which answers its own too, see [`crate::coalescing`] |
 //! | `Preparing` | its session state to be applied on its backend, or its statement to be prepared there |
 //! | `Running` | its reply's end |
 //! | `Settling` | what the reply left behind to be saved from its backend |
-//! | `Killing` | another worker to kill a client of its own |
+//! | `Killing` | another worker, another Onramp or the server to carry out its KILL |
 //! | `Lent` | a replica to answer, see [`crate::readers`] |
 
 mod admission;
@@ -94,137 +94,137 @@ use transaction::{Transaction, Unstarted};
 
 pub(crate) use state::{Phase, Running};
 
-/// One client. Idle, it owns no buffer.
+/// One client. A client that is idle, and has sent nothing of its next command, owns no buffer.
 pub(crate) struct Client {
     pub(crate) connection: ConnectionId,
     pub(crate) peer: Peer,
     pub(crate) security: Security,
-    /// What it saw in its greeting and CONNECTION_ID() gives.
+    /// The connection id that the client saw in its greeting, and that CONNECTION_ID() gives.
     pub(crate) id: u32,
     state: State,
     pub(crate) capabilities: Capabilities,
     pub(crate) login: ClientLogin,
-    /// Set once it has logged in.
+    /// Set once the client has logged in.
     pub(crate) identity: Option<IdentityId>,
     pub(crate) session: ClientSession,
-    /// The backend that it holds, or that runs its statement.
+    /// The backend that the client holds, or that runs the client's statement.
     pub(crate) backend: Option<BackendKey>,
     pub(crate) tickets: u32,
-    /// What of the pool's variables it has set for itself.
+    /// The pool's variables that the client has set for itself.
     pub(crate) priority: Priority,
-    /// Its command, from arrival to dispatch.
+    /// The client's command, from its arrival to its end.
     pub(crate) request: Option<Box<Request>>,
-    /// Bytes that are not a whole command yet, or came while another one was under way.
+    /// Bytes that are not a whole command yet, or that came while another command was under way.
     pub(crate) input: SentAhead,
     pub(crate) memory: MemoryOfClient,
     pub(crate) backpressure: Backpressure,
     pub(crate) activity: Activity,
     pub(crate) loss: Loss,
     pub(crate) transaction: Transaction,
-    /// Up to when it may have written something, where reads are split ([`crate::readers`]).
+    /// The time up to which the client may have written something, where reads are split ([`crate::readers`]).
     pub(crate) wrote: Instant,
 }
 
-/// What a client's session has: it goes with the client from backend to backend.
+/// The session of a client. The session goes with the client from backend to backend.
 pub(crate) struct ClientSession {
-    /// Its state; set once the client has logged in.
+    /// The session's state. Set once the client has logged in.
     pub(crate) id: Option<SessionId>,
     pub(crate) pins: Pins,
-    /// Its user variables, as far as they are carried.
+    /// The client's user variables, as far as Onramp carries them.
     pub(crate) variables: Variables,
-    /// How long it may be idle, where it has set that.
+    /// The time for which the client may be idle, where it has set that.
     pub(crate) wait_timeout: WaitTimeout,
-    /// What it is told of changes, where that is not what a new connection is told.
+    /// The client's own trackers, which say of which changes it hears. `None` where they are those of a new connection.
     pub(crate) trackers: Option<Box<Trackers>>,
-    /// Its session variables that only its backend knows.
+    /// Session variables that only the client's backend knows.
     pub(crate) unreported: Unreported,
-    /// What it holds by name; none until it does.
+    /// Resources that the client holds by name. `None` until it holds one.
     pub(crate) named_resources: Option<Box<NamedResources>>,
-    /// The latest status flags: what an OK of our own repeats.
+    /// The latest status flags. An OK of our own repeats them.
     pub(crate) status: StatusFlags,
     pub(crate) aftermath: Aftermath,
-    /// What it has prepared; none until it does.
+    /// Statements that the client has prepared, and the counts of its commands about them. `None` until there are some.
     pub(crate) statements: Option<Box<ClientStatements>>,
 }
 
-/// How much of what a client has counts against which option.
+/// Bytes of what a client has, by the option against which they count.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryOfClient {
-    /// Of its input against `statement_memory`.
+    /// Bytes of the client's input that count against `statement_memory`.
     pub(crate) statements: Counted,
-    /// Of its input against `login_memory`.
+    /// Bytes of the client's input that count against `login_memory`.
     pub(crate) login: Counted,
-    /// Of what it has set and holds against `session_memory`, the state of its session aside.
+    /// Bytes that the client has set and holds, which count against `session_memory`. The session's state is not among them.
     pub(crate) session: Counted,
 }
 
-/// When a client has done what.
+/// The times of a client's latest activities.
 #[derive(Debug)]
 pub(crate) struct Activity {
     pub(crate) last_heard: Instant,
-    /// Since when it has not taken its reply.
+    /// The time since which the client has not taken its reply.
     pub(crate) stalled_since: Option<Instant>,
-    /// When its latest command was taken up: the last 32 bits of the milliseconds, which are seven weeks.
+    /// The time at which the client's latest command was taken up: the last 32 bits of the milliseconds, which are seven weeks.
     took_command: u32,
-    /// A statement of it has gone to a backend.
+    /// True once a statement of the client has gone to a backend.
     pub(crate) has_begun: bool,
 }
 
-/// What a client has lost, or is about to, without having been told.
+/// A loss that a client has had, or is about to have, and has not been told of.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Loss {
-    /// Its backend was lost between two statements; the next one is told so.
+    /// Set where the client's backend was lost between two statements. The next statement is told so.
     pub(crate) lost: Option<Lost>,
-    /// Its library takes an error packet with a client's code (2013) for malformed; an end of the connection makes it
-    /// report 2013 by itself. Known by the connection attribute `_client_name`.
+    /// True where the client's library takes an error packet with a client's code (2013) for malformed. An end of the
+    /// connection makes such a library report 2013 by itself. Known by the connection attribute `_client_name`.
     pub(crate) wants_end: bool,
-    /// KILL CONNECTION came while its statement ran.
+    /// True where KILL CONNECTION came while the client's statement ran.
     pub(crate) killed: bool,
 }
 
-/// What a client's login or COM_CHANGE_USER has said, and keeps for its end.
+/// Facts that a client's login or COM_CHANGE_USER has given, and that are needed until its end or later.
 #[derive(Debug, Default)]
 pub(crate) struct ClientLogin {
     /// The scramble of the greeting; COM_CHANGE_USER may refer to it.
     pub(crate) scramble: [u8; 20],
-    /// The collation number, in the server's reading.
+    /// The collation's number, as the server reads it.
     pub(crate) collation: u8,
-    /// The sequence number of the packet that will end it.
+    /// The sequence number of the packet that will end the login.
     pub(crate) sequence: u8,
-    /// When it has taken too long.
+    /// The time at which the login will have taken too long.
     pub(crate) until: Option<Instant>,
-    /// What a login asked for and its end begins.
+    /// The compression that the login asked for. Compression begins at the login's end.
     pub(crate) compression: Option<Compression>,
 }
 
-/// Whether a client is read from.
+/// The reasons for which a client is not read from.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Backpressure {
-    /// It has sent more than its turn allows.
+    /// True where the client has sent more than its turn allows.
     pub(crate) too_far_ahead: bool,
-    /// The server does not take its statement or file as fast as it comes.
+    /// True where the server does not take the client's statement or file as fast as it comes.
     pub(crate) server_is_slow: bool,
-    /// It is not, for one of the two reasons above.
+    /// True while the client is not read from, for one of the two reasons above.
     pub(crate) paused: bool,
 }
 
-/// What went with a backend that was lost while its client was idle.
+/// A client's loss, with which its next command is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     Transaction,
     PinnedState,
-    /// The server itself: there is one of another kind in its place.
+    /// The server itself: a server of another kind has taken its place.
     Server,
-    /// We took it: the transaction was idle for `idle_transaction_timeout`.
+    /// Onramp took the backend: the transaction was idle for `idle_transaction_timeout`.
     IdleTooLong,
-    /// We took it: the transaction was open for `transaction_timeout`.
+    /// Onramp took the backend: the transaction was open for `transaction_timeout`.
     OpenTooLong,
-    /// We took it: others waited for a backend, and the client had been idle for `idle_hold_timeout`.
+    /// Onramp took the backend: others waited for one, and the client had been idle for `idle_hold_timeout`.
     HeldIdle,
 }
 
 impl Lost {
-    /// Why its client is closed.
+    /// Returns the reason for which the client is closed.
     pub(crate) fn closes_for(self) -> ClosedFor {
         match self {
             Self::Transaction | Self::PinnedState => ClosedFor::BackendLost,
@@ -237,7 +237,8 @@ impl Lost {
 }
 
 impl Client {
-    /// Whether its backend takes more from it than commands, or may ask for that at any time: a file, or what a replica says of events.
+    /// Says whether the client's backend takes more from the client than commands, or may ask for more at any time: a
+    /// file, or a replica's word on events.
     pub(crate) fn may_send_more(&self) -> bool {
         let loads =
             |request: &Request| request.statement.kind == sql::Kind::Load || request.statement.several;
@@ -248,8 +249,8 @@ impl Client {
         }
     }
 
-    /// What it has lost between two commands, if this command is answered with that. `several`: with several servers a transaction that is
-    /// lost is rolled back, and its client goes on.
+    /// Returns the client's loss between two commands, where this command is answered with it. `several` says whether
+    /// there are several servers: a lost transaction is rolled back then, and its client goes on.
     fn loss_told_to(&self, command: &Command<'_>, several: bool) -> Option<Lost> {
         let lost = self.loss.lost?;
         let goes_on = lost == Lost::Transaction && several;
@@ -279,7 +280,8 @@ impl ClientSession {
         }
     }
 
-    /// A reset leaves its state, what is prepared, which its caller looks after, and of the aftermath what it does not touch.
+    /// Resets the session. A reset leaves the session's id and, of the aftermath, what a reset does not touch. The
+    /// prepared statements stay too, and the caller looks after them.
     pub(crate) fn reset(&mut self, status: StatusFlags) {
         let (aftermath, statements) = (self.aftermath.of_reset(), self.statements.take());
         *self = Self { id: self.id, status, aftermath, statements, ..Self::new() };
@@ -287,12 +289,12 @@ impl ClientSession {
 }
 
 impl Table<ClientKey, Client> {
-    /// The client that has the slot now.
+    /// Returns the reference to the client that has the slot now.
     pub(crate) fn ref_to(&self, key: ClientKey) -> ClientRef {
         ClientRef { key, id: self[key].id }
     }
 
-    /// A client that may have gone since.
+    /// Finds the client behind a reference, which may have gone since.
     pub(crate) fn find(&self, client: ClientRef) -> Option<&Client> {
         self.get(client.key).filter(|found| found.id == client.id)
     }
@@ -334,23 +336,23 @@ impl Client {
         }
     }
 
-    /// It has said something.
+    /// Notes the time at which the client's command is taken up.
     pub(crate) fn takes_command(&mut self, now: Instant) {
         self.activity.took_command = millis_of(now) as u32;
     }
 
-    /// How old its latest command is, where that is not over: rounded up to milliseconds.
+    /// Returns the time since the client's latest command was taken up, rounded up to milliseconds.
     pub(crate) fn command_age(&self, now: Instant) -> Duration {
         let millis = (millis_of(now) as u32).wrapping_sub(self.activity.took_command);
         Duration::from_millis(u64::from(millis) + 1)
     }
 
-    /// As the server sees it.
+    /// Says whether the client is in a transaction, as the server sees it.
     pub(crate) fn in_transaction(&self) -> bool {
         self.session.status.contains(StatusFlags::IN_TRANS)
     }
 
-    /// How its texts are read, by its own session and by what the server is.
+    /// Returns the mode in which the client's texts are read, which follows from its own session and from the server's facts.
     pub(crate) fn lex_mode(&self, sessions: &Sessions, server: &Server) -> sql::LexMode {
         let session = self.session.id.expect("a client with commands has logged in");
         let facts = server.facts.as_ref().expect("nobody logs in before the server is known");
@@ -360,12 +362,12 @@ impl Client {
         sql::LexMode { no_backslash_escapes: said || mode.no_backslash_escapes, ..mode }
     }
 
-    /// Its default schema.
+    /// Returns the client's default schema.
     pub(crate) fn schema<'a>(&self, sessions: &'a Sessions) -> Option<&'a [u8]> {
         sessions.state(self.session.id?).schema.as_deref()
     }
 
-    /// The transaction of a client whose statements need no permits of their own has one.
+    /// Says whether the client's transaction has kept a permit, so that its statements need none of their own.
     pub(crate) fn has_kept_permit(&self, servers: &Servers) -> bool {
         self.backend.is_some_and(|backend| servers[backend].permit() == Permit::Held)
     }
@@ -374,7 +376,7 @@ impl Client {
         self.capabilities.contains(Capabilities::DEPRECATE_EOF)
     }
 
-    /// How it reads answers of our own, as far as no character set of it matters.
+    /// Says how the client reads answers of our own, as far as no character set of it matters.
     pub(crate) fn reader(&self) -> Reader {
         let begun = self.transaction.unstarted.map_or(StatusFlags::NONE, Unstarted::status);
         let status = self.session.status.with(begun);
@@ -387,16 +389,16 @@ impl Client {
         }
     }
 
-    /// The capabilities that are fixed at a connection's login and change what statements do: a backend serves only
-    /// clients that agree on them.
+    /// Returns the capabilities that are fixed at a connection's login and change what statements do. A backend serves
+    /// only clients that agree on them.
     pub(crate) fn class(&self) -> Capabilities {
         self.capabilities & CLASS
     }
 }
 
-/// See [`Client::class`]. CLIENT_FOUND_ROWS changes affected rows, LOCAL_FILES whether the server may ask for files, INTERACTIVE the value of @@wait_timeout,
-/// MULTI_RESULTS whether procedures may select (error 1312), PS_MULTI_RESULTS whether OUT parameters come in a result of their own,
-/// EXTENDED_METADATA the form of column definitions.
+/// The flags of [`Client::class`], by what they change: CLIENT_FOUND_ROWS affected rows; LOCAL_FILES whether the server may
+/// ask for files; INTERACTIVE the value of @@wait_timeout; MULTI_RESULTS whether procedures may select (error 1312);
+/// PS_MULTI_RESULTS whether OUT parameters come in a result of their own; EXTENDED_METADATA the form of column definitions.
 pub(crate) const CLASS: Capabilities = Capabilities(
     Capabilities::FOUND_ROWS.0
         | Capabilities::LOCAL_FILES.0

@@ -1,4 +1,4 @@
-//! What a client holds by name on its backend ([`NamedResources`]), so that its pin ends with the last of it.
+//! Resources that a client holds by name on its backend ([`NamedResources`]), so that its pin ends with the last of them.
 
 use sql::{Classification, Effects, Kind, ResourceChange};
 use wire::StatusFlags;
@@ -23,7 +23,7 @@ const UNKNOWN_STATEMENT: u16 = 1243;
 /// 1146, 1227), or what is to be freed or closed is not there (1109, 1243).
 const NOTHING_DONE: [u16; 9] = [1044, 1046, 1049, 1109, 1142, 1143, 1146, 1227, UNKNOWN_STATEMENT];
 
-/// Whether a statement that failed left nothing. A part of its text, or of a body that it runs, may have been done before.
+/// Says whether a statement that failed left nothing. A part of its text, or of a body that it runs, may have been done before.
 fn has_done_nothing(
     request: &Request,
     named_resources: Option<&NamedResources>,
@@ -49,18 +49,18 @@ fn has_done_nothing(
 }
 
 impl Client {
-    /// It has temporary tables.
+    /// Says whether the client has temporary tables.
     pub(crate) fn holds_tables(&self) -> bool {
         self.session.pins.effects().contains(Effects::TEMPORARY_TABLE)
     }
 
-    /// Its statement asks for a lock, and the answer tells whether it has it.
+    /// Says whether the client's statement asks for a lock. Its answer tells whether it has the lock.
     pub(crate) fn awaits_lock(&self) -> bool {
         let change = self.request.as_ref().and_then(|request| request.changes.named_resource.as_deref());
         matches!(change, Some(ResourceChange::TakesLock(_)))
     }
 
-    /// Whether no transaction can be open behind a statement that succeeded, one without autocommit and tables included.
+    /// Says whether no transaction can be open behind a statement that succeeded. Without autocommit one may be open that has used no tables.
     fn transaction_is_over(&self, statement: &Classification, summary: &Summary) -> bool {
         // What defines temporary tables commits nothing. Dropping one that is not there pins: MariaDB reports a change of state.
         let of_temporary = statement.effects.contains(Effects::TEMPORARY_TABLE) || self.holds_tables();
@@ -74,10 +74,11 @@ impl Client {
         (ends && !statement.several) || (!open && (autocommit || self.in_transaction()))
     }
 
-    /// A statement has ended, and the client's status is what the server says. With MySQL a table that was used without autocommit
-    /// stays locked against changes of its definition to the end of the transaction, also where no engine has one and the status
-    /// tells of none: tables of MyISAM, EXPLAIN, SHOW COLUMNS (`mysql_execute_command` in its sql_parse.cc releases metadata locks
-    /// only outside of `in_multi_stmt_transaction_mode`; seen with 9.7). MariaDB keeps those alone of which its status tells.
+    /// Notes the metadata locks of a client behind a statement that has ended. The client's status is what the server says by
+    /// then. With MySQL a table that was used without autocommit stays locked against changes of its definition to the end of the
+    /// transaction. That is so even where no engine has a transaction and the status tells of none: tables of MyISAM, EXPLAIN,
+    /// SHOW COLUMNS (`mysql_execute_command` in its sql_parse.cc releases metadata locks only outside of
+    /// `in_multi_stmt_transaction_mode`; seen with 9.7). MariaDB keeps those alone of which its status tells.
     pub(crate) fn note_metadata_locks(&mut self, server: &Server, counts: &mut PinCounts, request: &Request) {
         let keeps_all = server.facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
         let unseen = !self.session.status.contains(StatusFlags::AUTOCOMMIT) && !self.in_transaction();
@@ -87,7 +88,8 @@ impl Client {
         }
     }
 
-    /// A statement has ended that pins its client for these reasons, or ends a pin. Says whether the client holds something else now.
+    /// Notes that a statement has ended that pins its client for these reasons, or ends a pin. Says whether the client
+    /// may hold other things by name now.
     pub(crate) fn note_pins(
         &mut self,
         sessions: &Sessions,

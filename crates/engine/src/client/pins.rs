@@ -1,4 +1,4 @@
-//! For which statements a client keeps a backend.
+//! The statements for which a client keeps a backend.
 
 use sql::{Effects, Kind};
 use wire::StatusFlags;
@@ -14,7 +14,7 @@ use crate::session::pins::Pins;
 use crate::settings::{Settings, ThreadHandling};
 
 impl Client {
-    /// The reasons for which it will hold its backend beyond the end of this request.
+    /// Returns the reasons for which the client will hold its backend beyond the end of this request.
     pub(crate) fn pins_of(
         &self,
         request: &Request,
@@ -63,8 +63,8 @@ impl Client {
         pins
     }
 
-    /// Says whether its waiting statement gives its backend back at its end. Permits bound how many of such statements run, and those
-    /// that wait for locks have lanes of their own.
+    /// Says whether the client's waiting statement gives its backend back at its end. Permits bound how many such
+    /// statements run, and statements that wait for locks have lanes of their own.
     pub(crate) fn keeps_no_backend(
         &self,
         settings: &Settings,
@@ -82,7 +82,7 @@ impl Client {
         })
     }
 
-    /// What it holds before this request; takes note of what it will hold behind it.
+    /// Returns the standing of the client before this request. Takes note of what the client will hold behind it.
     pub(super) fn standing(&mut self, scheduler: &Scheduler, request: &Request) -> Standing {
         let in_transaction = self.in_transaction();
         let beyond = self.session.pins.may_hold_locks();
@@ -103,9 +103,9 @@ impl Client {
     }
 }
 
-/// Whether the lexer may read texts in another way than the servers do. In those that are listed each byte of ASCII is the sign that it is
-/// in ASCII, and nothing else (tried with each byte and character set on MariaDB 10.11 and MySQL 8.0.31); in big5, cp932, gb18030, gbk and
-/// sjis a backslash may be the second half of a character, in swe7 a brace is a letter.
+/// Says whether the lexer may read texts in another way than the servers do. In the listed character sets each byte of ASCII is
+/// the sign that it is in ASCII, and nothing else (tried with each byte and character set on MariaDB 10.11 and MySQL 8.0.31).
+/// In big5, cp932, gb18030, gbk and sjis a backslash may be the second half of a character; in swe7 a brace is a letter.
 fn is_unsafe_charset(name: &[u8]) -> bool {
     // The usual ones first: each statement asks.
     #[rustfmt::skip] // as many on a line as fit

@@ -7,16 +7,16 @@ use super::priority::Priority;
 use crate::errors::MySqlError;
 use crate::request::{Request, RequestKind};
 
-/// What a `SET` of the pool's variables comes to.
+/// A `SET` of the pool's variables, as it was read.
 pub(super) struct ReadSet {
-    /// All that the client will have set after it.
+    /// All values that the client will have set for itself after the `SET`.
     pub(super) priority: Priority,
-    /// What else it sets: only that goes to the server.
+    /// The rest of the `SET`: only that goes to the server.
     pub(super) rest: Option<Vec<u8>>,
 }
 
 impl Client {
-    /// Reads a `SET` of the pool's variables, which may be one of several statements in its text.
+    /// Reads a `SET` of the pool's variables. `several` says whether it is one of several statements in its text, which is an error.
     pub(super) fn read_pool_set(
         &self,
         text: &[u8],
@@ -38,7 +38,7 @@ impl Client {
         Ok(ReadSet { priority, rest })
     }
 
-    /// What it has set is in force from now on, where clients get so many tickets in general.
+    /// Puts the client's own values in force from now on. `full_tickets` is the number of tickets that clients get in general.
     pub(crate) fn take_priority(&mut self, priority: Priority, full_tickets: u32) {
         self.priority = priority;
         self.tickets = self.tickets.min(priority.tickets(full_tickets));
@@ -46,7 +46,7 @@ impl Client {
 }
 
 impl Request {
-    /// The rest of a `SET`; its success brings the pool's variables too.
+    /// Makes the request of the rest of a `SET`. Its success brings the pool's variables too.
     pub(super) fn rest_of_pool_set(text: &[u8], mode: LexMode, priority: Priority, answer: u8) -> Self {
         let payload = [&[wire::CommandKind::Query as u8], text].concat();
         let mut raw = Vec::with_capacity(wire::HEADER_LEN + payload.len());

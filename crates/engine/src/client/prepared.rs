@@ -1,12 +1,12 @@
 //! A client's prepared statements, and its commands about them.
 //!
-//! A client's numbers are its own, and stand for definitions ([`crate::session::statements`]). COM_STMT_PREPARE always goes to a
-//! server, whose answer the client gets with its own number in it. COM_STMT_EXECUTE goes to whichever backend serves the
-//! client, where the statement is prepared first if it is not yet (`backend/preparing.rs`).
+//! A client's numbers are its own, and stand for definitions ([`crate::session::statements`]). COM_STMT_PREPARE always
+//! goes to a server; the client gets the server's answer with its own number in it. COM_STMT_EXECUTE goes to the
+//! backend that serves the client. The statement is prepared there first if it is not yet (`backend/preparing.rs`).
 //!
-//! What a server keeps with a statement between commands is kept here instead: the types of its parameters, which are sent
-//! with each execution, and the pieces of COM_STMT_SEND_LONG_DATA, which go ahead of the next one. An open cursor stays on
-//! its backend, and the client with it.
+//! Onramp keeps here what a server keeps with a statement between commands. The types of its parameters are sent with
+//! each execution. The pieces of COM_STMT_SEND_LONG_DATA go ahead of the next one. An open cursor stays on its backend,
+//! and the client with it.
 
 use std::rc::Rc;
 
@@ -41,7 +41,7 @@ impl Server {
         MySqlError::unknown_prepared_statement(number, self.looked_up_by(function))
     }
 
-    /// Who complains of what is not there: MySQL since 8.0 looks all of it up in one place.
+    /// Returns the function that complains of what is not there. MySQL since 8.0 looks all of it up in one place.
     fn looked_up_by(&self, function: &'static str) -> &'static str {
         let in_one_place = self.facts.as_ref().is_some_and(Facts::is_mysql_since_8);
         if in_one_place { "mysql_stmt_precheck" } else { function }
@@ -49,7 +49,7 @@ impl Server {
 }
 
 impl SessionTables {
-    /// An execution, as it has come from its client. What is known of a text by `answered_definition` its template does not say.
+    /// Makes an execution, as it has come from its client. Calls in its text are left out of the template: `answered_definition` sees to them.
     pub(crate) fn execution(&self, about: About, found: RowsFound, message: Vec<u8>, answer: u8) -> Request {
         let template = self.definitions.get(about.definition).template.without_calls();
         Request {
@@ -74,13 +74,13 @@ pub(super) struct Begun {
     definition: DefinitionId,
     /// See [`About::stays`].
     stays: bool,
-    /// What is executed.
+    /// The statement that is executed.
     pub(super) statement: Classification,
-    /// What it kills, where it is a KILL.
+    /// The victim of the statement, where it is a KILL.
     pub(super) kills: Option<KillTarget>,
 }
 
-/// What clients have prepared, with their sessions, and what of that is prepared on backends.
+/// The statements that clients have prepared, their sessions, and the backends on which they are prepared.
 pub(crate) struct PreparedStatements<'a> {
     pub(crate) now: Instant,
     pub(crate) settings: &'a Settings,
@@ -93,7 +93,7 @@ pub(crate) struct PreparedStatements<'a> {
 }
 
 impl PreparedStatements<'_> {
-    /// The statement that a lent client executes.
+    /// Returns the statement that a lent client executes.
     pub(crate) fn lend(&mut self, key: ClientKey, about: About) -> LentStatement {
         let statement = self.client_statement(key, about.number).expect("it was found a moment ago");
         // It hears of its columns from somebody else, so that nobody here knows what it has heard last.
@@ -109,7 +109,7 @@ impl PreparedStatements<'_> {
         }
     }
 
-    /// A client has brought its statement along. Returns what its execution is about here.
+    /// Takes in the statement that a client has brought along. Returns what its execution is about here.
     pub(crate) fn take_lent(&mut self, key: ClientKey, lent: LentStatement, about: About) -> About {
         let session = self.sessions.states.hold(lent.session);
         let definitions = &mut self.sessions.definitions;
@@ -131,13 +131,13 @@ impl PreparedStatements<'_> {
         About { definition, serves, ..about }
     }
 
-    /// The client's statement of this number, as it names it.
+    /// Returns the client's statement of this number, as the client names it.
     pub(crate) fn client_statement(&mut self, key: ClientKey, number: u32) -> Option<&mut ClientStatement> {
         let is_mariadb = self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb);
         self.clients[key].statement_mut(number, is_mariadb)
     }
 
-    /// Why a statement cannot be prepared, where there is no room for one of this length.
+    /// Says why a statement cannot be prepared, where there is no room for one of this length.
     pub(super) fn lack_of_room(&mut self, request: &Request, length: usize) -> Result<(), MySqlError> {
         let most = self.settings.max_prepared_stmt_count.div_ceil(self.pool.workers.count());
         if self.sessions.statement_count >= most {
@@ -149,7 +149,7 @@ impl PreparedStatements<'_> {
         self.make_room_for_text(length + found + request.statement.heap_bytes())
     }
 
-    /// COM_STMT_EXECUTE, less what its statement does not need.
+    /// Returns COM_STMT_EXECUTE, less what its statement does not need.
     pub(super) fn plain_execution<'a>(
         &mut self,
         key: ClientKey,
@@ -163,7 +163,7 @@ impl PreparedStatements<'_> {
         self.clients[key].plain_execution(number, sent, raw, parameters)
     }
 
-    /// COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE, which may be answered without a server.
+    /// Begins COM_STMT_EXECUTE and COM_STMT_BULK_EXECUTE, which may be answered without a server.
     pub(super) fn begin_execution(
         &mut self,
         key: ClientKey,
@@ -200,7 +200,7 @@ impl PreparedStatements<'_> {
         Ok(Begun { number, definition, stays, statement, kills })
     }
 
-    /// What was wrong with values that came ahead of an execution.
+    /// Says what was wrong with values that came ahead of an execution.
     pub(super) fn check_long_data(&mut self, key: ClientKey, begun: &Begun) -> Result<(), MySqlError> {
         let sent = self.client_statement(key, begun.number);
         match sent.and_then(|statement| statement.long_data.as_deref()) {
@@ -209,7 +209,7 @@ impl PreparedStatements<'_> {
         }
     }
 
-    /// The request of an execution that is for a server.
+    /// Makes the request of an execution that is for a server.
     pub(super) fn execution(
         &mut self,
         key: ClientKey,
@@ -253,7 +253,7 @@ impl PreparedStatements<'_> {
         Ok(request)
     }
 
-    /// The commands with long data that came ahead of an execution.
+    /// Takes the commands with long data that came ahead of an execution.
     fn take_long_data(&mut self, key: ClientKey, number: u32) -> Vec<u8> {
         let long_data = self.client_statement(key, number).and_then(|statement| statement.long_data.take());
         let Some(LongData::Pieces { commands, mut counted }) = long_data.map(|long_data| *long_data) else {
@@ -263,7 +263,8 @@ impl PreparedStatements<'_> {
         commands
     }
 
-    /// What an execution's rows tell of FOUND_ROWS(): by its values, where its LIMIT has parameters. Those in long data are elsewhere.
+    /// Tells what an execution's rows say of FOUND_ROWS(), by its values where its LIMIT has parameters. No value is
+    /// read where some came as long data.
     fn found_by(
         &mut self,
         key: ClientKey,
@@ -280,16 +281,17 @@ impl PreparedStatements<'_> {
         found.given(last)
     }
 
-    /// A server that prepares a statement again by itself, with an execution (MySQL behind other types, both behind DDL), does so in
-    /// the state of whoever executes it. Where that is another than the definition's, nobody else may have what comes of it.
+    /// Says whether the client is in another state than the definition's, so that nobody else may have what comes of
+    /// its execution. A server that prepares a statement again by itself (MySQL behind other types, both behind DDL)
+    /// does so in the state of the client that executes it.
     fn is_in_another_state(&self, key: ClientKey, definition: DefinitionId) -> bool {
         let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
         let own = self.clients[key].session.id.expect("a client with statements has logged in");
         !self.sessions.states.state(own).reads_like(self.sessions.states.state(session), template.defines())
     }
 
-    /// The definition that is executed in the place of one that asks for ROW_COUNT() and its like, which only the backend of
-    /// the statement before could tell: they are literals there.
+    /// Returns the definition that is executed in the place of one that asks for ROW_COUNT() and its like. Only the
+    /// backend of the statement before could tell these, so they are literals there.
     fn answered_definition(
         &mut self,
         key: ClientKey,
@@ -322,7 +324,7 @@ impl PreparedStatements<'_> {
         Ok(Some(answered))
     }
 
-    /// The execution with literals is over, or will not be.
+    /// Forgets the definition with literals: its execution is over, or will not be.
     pub(crate) fn forget_answered(&mut self, key: ClientKey) {
         let statements = self.clients[key].session.statements.as_mut();
         if let Some(answered) = statements.and_then(|statements| statements.answered.take()) {
@@ -330,8 +332,8 @@ impl PreparedStatements<'_> {
         }
     }
 
-    /// What a client with CACHE_METADATA has heard of the columns of the statement that it executes. What a CALL sends is
-    /// described each time (should_send_column_info).
+    /// Returns the digest of the columns that a client with CACHE_METADATA has heard of, for the statement that it
+    /// executes. The columns of a CALL are described each time (should_send_column_info).
     pub(crate) fn known_metadata(&mut self, key: ClientKey, request: &Request) -> Option<ClientMetadata> {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute)?;
         let caches = self.clients[key].capabilities.contains(Capabilities::CACHE_METADATA);
@@ -343,8 +345,8 @@ impl PreparedStatements<'_> {
         Some(ClientMetadata::Known(metadata.map(|metadata| metadata ^ charset)))
     }
 
-    /// A client has other columns, so to say, under another `character_set_client` (`metadata_columns_changed` in MariaDB's
-    /// `sql/protocol.cc`).
+    /// Returns the digest of the client's `character_set_client`. Under another one a client has other columns, so to
+    /// say (`metadata_columns_changed` in MariaDB's `sql/protocol.cc`).
     fn digest_of_charset(&self, key: ClientKey) -> u64 {
         let Some(session) = self.clients[key].session.id else { return 0 };
         let name = &self.sessions.states.state(session).charset.client;
@@ -352,7 +354,7 @@ impl PreparedStatements<'_> {
         name.iter().fold(0, |digest: u64, &byte| digest.rotate_left(8) ^ u64::from(byte))
     }
 
-    /// A client has been told of a statement's columns.
+    /// Notes that a client has been told of a statement's columns.
     pub(crate) fn note_metadata(&mut self, key: ClientKey, number: u32, digest: u64) {
         let charset = self.digest_of_charset(key);
         if let Some(statement) = self.client_statement(key, number) {
@@ -360,7 +362,7 @@ impl PreparedStatements<'_> {
         }
     }
 
-    /// COM_STMT_SEND_LONG_DATA has no answer: what is wrong with it is said by the next execution. True where more is kept than before.
+    /// Keeps COM_STMT_SEND_LONG_DATA, which has no answer: the next execution says what is wrong with it. True where more is kept than before.
     pub(super) fn send_long_data(&mut self, key: ClientKey, number: u32, parameter: u16, raw: &[u8]) -> bool {
         let counted = self.clients[key].count_if_mariadb(self.servers.primary(), Counter::SendLongData);
         let Some(statement) = self.client_statement(key, number) else { return false };
@@ -388,7 +390,7 @@ impl PreparedStatements<'_> {
         true
     }
 
-    /// What was sent ahead is forgotten, and the next execution says why.
+    /// Forgets the values that were sent ahead. The next execution says why.
     pub(super) fn long_data_is_wrong(&mut self, key: ClientKey, number: u32, error: MySqlError) {
         let Some(statement) = self.client_statement(key, number) else { return };
         let wrong = Box::new(LongData::Wrong(error));
@@ -396,7 +398,7 @@ impl PreparedStatements<'_> {
         self.count_off_long_data(before);
     }
 
-    /// What was sent ahead is for no execution any more.
+    /// Forgets the values that were sent ahead: they are for no execution any more.
     fn forget_long_data(&mut self, key: ClientKey, number: u32) {
         let Some(statement) = self.client_statement(key, number) else { return };
         let before = statement.long_data.take();
@@ -409,7 +411,7 @@ impl PreparedStatements<'_> {
         }
     }
 
-    /// The same behind the last row of a cursor, where an error stays: sql_prepare.cc, `reset_stmt_params`.
+    /// Behind the last row of a cursor, forgets the values that were sent ahead. An error stays (sql_prepare.cc, `reset_stmt_params`).
     pub(crate) fn forget_values_sent_ahead(&mut self, key: ClientKey, number: u32) {
         let statement = self.client_statement(key, number);
         let wrong =
@@ -419,7 +421,7 @@ impl PreparedStatements<'_> {
         }
     }
 
-    /// COM_STMT_FETCH: only where a cursor is open, which keeps the client on its backend.
+    /// Returns the request of COM_STMT_FETCH. There is one only where a cursor is open, which keeps the client on its backend.
     pub(super) fn fetch(
         &mut self,
         key: ClientKey,
@@ -440,7 +442,7 @@ impl PreparedStatements<'_> {
         fetch.ok_or_else(|| MySqlError::no_open_cursor(number, is_mariadb))
     }
 
-    /// COM_STMT_RESET: what is kept here is forgotten here; an open cursor is closed where it is, by the request that is returned.
+    /// Carries out COM_STMT_RESET. Values that are kept here are forgotten; the returned request closes an open cursor where it is.
     pub(super) fn reset(
         &mut self,
         key: ClientKey,
@@ -465,7 +467,7 @@ impl PreparedStatements<'_> {
         Ok(reset)
     }
 
-    /// A command about a statement with an open cursor, for the backend where that is. `None` where there is none.
+    /// Returns the request of a command about a statement, for the client's backend. `None` where that has no such statement.
     fn for_its_backend(
         &mut self,
         key: ClientKey,
@@ -482,7 +484,7 @@ impl PreparedStatements<'_> {
         Some(Request { answer, about, ..Request::plain(raw, expect, RequestKind::Other) })
     }
 
-    /// COM_STMT_CLOSE, which has no answer. What is prepared on backends stays there for others. True where that has closed a cursor.
+    /// Carries out COM_STMT_CLOSE, which has no answer. Statements on backends stay there for others. True where that has closed a cursor.
     pub(super) fn close(&mut self, key: ClientKey, number: u32) -> bool {
         let Some(statement) = self.client_statement(key, number) else { return false };
         let number = statement.number;
@@ -501,7 +503,7 @@ impl PreparedStatements<'_> {
         statement.cursor_is_open
     }
 
-    /// COM_RESET_CONNECTION, another user, the end: nothing that was prepared is left.
+    /// Forgets all that was prepared, for COM_RESET_CONNECTION, another user, or the end.
     pub(crate) fn forget_all(&mut self, key: ClientKey) {
         let Some(statements) = self.clients[key].session.statements.as_mut() else { return };
         // Numbers go on: none is given twice.
@@ -519,7 +521,7 @@ impl PreparedStatements<'_> {
         }
     }
 
-    /// Whether the client holds its backend for a cursor follows from its statements.
+    /// Notes whether the client holds its backend for a cursor, which follows from its statements.
     pub(crate) fn note_cursors(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         let open = client.session.statements.as_ref().is_some_and(|statements| statements.has_open_cursor());

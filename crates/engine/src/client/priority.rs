@@ -7,17 +7,17 @@ use crate::readers::settings::ReadSettings;
 use crate::scheduler::lane::Lane;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};
 
-/// What a client has set for itself; the pool's settings hold for the rest. Twelve bytes, since each of 100,000 idle clients
-/// has one.
+/// The pool's variables that a client has set for itself. The pool's settings hold for the rest. Twelve bytes, since
+/// each of 100,000 idle clients has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Priority {
-    /// Only where `has_tickets`.
+    /// Set only where `has_tickets`.
     tickets: u32,
     has_tickets: bool,
     mode: Option<HighPrioMode>,
     preference: Option<PoolPriority>,
     high_connection: Option<bool>,
-    /// Where its reads go, and what they have to see.
+    /// The client's word on where its reads go, and what they have to see.
     reads: Option<ReadHint>,
 }
 
@@ -29,7 +29,7 @@ const _: () = assert!(size_of::<Priority>() == 12, "the bound of what it may cos
 const PREFERENCES: [(&str, PoolPriority); 3] =
     [("high", PoolPriority::High), ("low", PoolPriority::Low), ("auto", PoolPriority::Auto)];
 
-/// Percona Server's (`sys_vars.cc`: `threadpool_high_prio_mode_names`).
+/// Percona Server's names, by the numbers that stand for them (`sys_vars.cc`: `threadpool_high_prio_mode_names`).
 const MODES: [(&str, HighPrioMode); 3] = [
     ("transactions", HighPrioMode::Transactions),
     ("statements", HighPrioMode::Statements),
@@ -37,8 +37,8 @@ const MODES: [(&str, HighPrioMode); 3] = [
 ];
 
 impl Priority {
-    /// The lane of all of the client's statements, whatever they are, where `pool` and `pool_high` are what holds for clients in
-    /// general. MySQL's variable goes before MariaDB's.
+    /// Returns the lane of all of the client's statements, whatever they are. `pool` and `pool_high` are what holds for
+    /// clients in general. MySQL's variable goes before MariaDB's.
     pub(crate) fn lane(self, pool: PoolPriority, pool_high: bool) -> Option<Lane> {
         match self.preference.unwrap_or(pool) {
             _ if self.high_connection.unwrap_or(pool_high) => Some(Lane::High),
@@ -48,22 +48,22 @@ impl Priority {
         }
     }
 
-    /// What it has said of its reads, or else what `settings` say.
+    /// Returns the client's word on its reads, or else that of `settings`.
     pub(crate) fn reads(self, settings: &ReadSettings) -> ReadHint {
         self.reads.unwrap_or_else(|| settings.hint())
     }
 
-    /// Its mode, where `pool` is that of the pool.
+    /// Returns the client's mode, or else `pool`, which is that of the pool.
     pub(crate) fn mode(self, pool: HighPrioMode) -> HighPrioMode {
         self.mode.unwrap_or(pool)
     }
 
-    /// How many tickets it gets back, where `pool` is how many clients get in general.
+    /// Returns how many tickets the client gets back. `pool` is how many clients get in general.
     pub(crate) fn tickets(self, pool: u32) -> u32 {
         if self.has_tickets { self.tickets } else { pool }
     }
 
-    /// Takes in an assignment; an error leaves it as it was.
+    /// Takes in an assignment. An error leaves all as it was.
     pub(super) fn set(&mut self, variable: PoolVariable, value: &PoolValue) -> Result<(), MySqlError> {
         let wrong = || MySqlError::wrong_value(variable.name(), &shown(value));
         let is_default = *value == PoolValue::Default;
@@ -90,7 +90,7 @@ impl Priority {
         Ok(())
     }
 
-    /// The value as a literal for a SELECT.
+    /// Returns the value of a variable as a literal for a SELECT.
     pub(crate) fn literal(self, variable: PoolVariable, settings: &Settings) -> String {
         let quoted = |name: Option<&str>| format!("'{}'", name.unwrap_or_default());
         match variable {
@@ -107,7 +107,7 @@ impl Priority {
     }
 }
 
-/// The member of an enumeration that a value names, by its word or its number, as the servers take it (`Sys_var_enum`).
+/// Returns the member of an enumeration that a value names, by its word or its number, as the servers take it (`Sys_var_enum`).
 fn member<T: Copy>(names: &[(&str, T)], value: &PoolValue) -> Option<T> {
     let found = match value {
         PoolValue::Number(number) => names.get(usize::try_from(*number).ok()?),
@@ -121,7 +121,7 @@ fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], member: T) -> Optio
     names.iter().find(|(_, known)| *known == member).map(|&(name, _)| name)
 }
 
-/// As the servers read it (`Sys_var_mybool`).
+/// Returns the truth that a value names, as the servers read it (`Sys_var_mybool`).
 fn truth(value: &PoolValue) -> Option<bool> {
     let is = |text: &str, known: [&str; 2]| known.iter().any(|known| text.eq_ignore_ascii_case(known));
     match value {

@@ -1,8 +1,8 @@
 //! SHOW PROCESSLIST: a client finds itself and others by the ids that they know, where a backend serves them.
 //!
-//! The server lists its threads, of which some are backends. The answer is held to its end, and in the first column of its
-//! rows the id of a client stands in the place of its backend's: of those that a backend has served from before the
-//! statement until its end, so that none is named for what another one did.
+//! The server lists its threads, of which some are backends. The answer is held to its end. In the first column of its
+//! rows the id of a client then stands in the place of its backend's. That is so for a client that a backend has served
+//! from before the statement until its end, so that none is named for what another one did.
 
 /// Digits of the largest thread id (a BIGINT).
 const LONGEST_ID: u8 = 20;
@@ -10,7 +10,7 @@ const LONGEST_ID: u8 = 20;
 /// Threads of the server with the clients that they serve, in the order of the threads' ids.
 pub(crate) type Served = Box<[(u32, u32)]>;
 
-/// Whether a text is `SHOW [FULL] PROCESSLIST` and nothing else.
+/// Says whether a text is `SHOW [FULL] PROCESSLIST` and nothing else.
 pub(crate) fn is_asked_for(text: &[u8]) -> bool {
     let mut words = sql::plain_words(text);
     if words.next().as_deref() != Some(b"show") {
@@ -23,7 +23,7 @@ pub(crate) fn is_asked_for(text: &[u8]) -> bool {
     list.as_deref() == Some(b"processlist") && words.next().is_none()
 }
 
-/// A row with a client's id in the place of its thread's; `None` where that serves none.
+/// Returns a row with a client's id in the place of its thread's. `None` where the thread serves none.
 pub(super) fn row_of_client(row: &[u8], served: &[(u32, u32)]) -> Option<Vec<u8>> {
     let (client, behind_id) = client_of_row(row, served)?;
     let digits = client.to_string();
@@ -33,8 +33,8 @@ pub(super) fn row_of_client(row: &[u8], served: &[(u32, u32)]) -> Option<Vec<u8>
     Some(out)
 }
 
-/// The client that a row's thread serves, and what stands behind the thread's id. What ends the rows begins with no length of
-/// an id.
+/// Returns the client that a row's thread serves, and the bytes behind the thread's id. The packets that end the rows
+/// begin with no length of an id.
 fn client_of_row<'a>(row: &'a [u8], served: &[(u32, u32)]) -> Option<(u32, &'a [u8])> {
     let (&length, rest) = row.split_first()?;
     let (digits, behind) = rest.split_at_checked(usize::from(length)).filter(|_| length <= LONGEST_ID)?;

@@ -1,5 +1,5 @@
-//! What a text does is found out before it is queued: of most at once, of a large one (`large_statement_size`) by the threads that do
-//! the work of logins, so that no text makes a worker's turn long. Its client's next commands wait until then.
+//! The effects of a text are found out before it is queued. Most texts are read at once. A large one (`large_statement_size`) is read
+//! by the threads that do the work of logins, so that no text makes a worker's turn long. Its client's next commands wait until then.
 
 mod elsewhere;
 
@@ -19,24 +19,24 @@ use crate::session::user_variables::variable_use;
 use crate::steps;
 use crate::stored_code::{Defined, Hidden, LargeDefinition, Library, Scope};
 
-/// What has to be known of a text beside what it does, for the client that sends it.
+/// The facts about a text that have to be found beside its effects, for the client that sends it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wants {
-    /// Whether it uses tables: there are diagnostics to keep, or a transaction that may not be seen.
+    /// True where it matters whether the text uses tables: there are diagnostics to keep, or a transaction that may not be seen.
     pub(crate) tables: bool,
-    /// What it gives back: the client holds something by name.
+    /// True where it matters what the text gives back: the client holds something by name.
     pub(crate) gives: bool,
-    /// What it does with user variables: they are carried.
+    /// True where it matters what the text does with user variables: they are carried.
     pub(crate) variables: bool,
 }
 
-/// A client's large text is being read.
+/// A client's large text that is being read.
 #[derive(Debug)]
 pub(crate) struct Reading {
     task: u64,
-    /// That the statement takes of `statement_memory`.
+    /// Bytes that the statement takes of `statement_memory`.
     pub(crate) counted: Counted,
-    /// The sequence number of its answer.
+    /// The sequence number of the answer.
     answer: u8,
 }
 
@@ -53,18 +53,18 @@ pub struct LargeText {
     code: Option<(Arc<Library>, u64)>,
 }
 
-/// What has been read of it.
+/// A large text that has been read: its request.
 pub struct ReadText(Box<Request>);
 
 impl std::fmt::Debug for ReadText {
-    /// Without what clients have written.
+    /// Leaves out what clients have written.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ReadText")
     }
 }
 
 impl LargeText {
-    /// Reads it, which takes some ten milliseconds for each megabyte.
+    /// Reads the text, which takes some ten milliseconds for each megabyte.
     pub fn read(mut self) -> ReadText {
         let mut raw = std::mem::take(&mut self.raw);
         let mut request = with_text_of(&mut raw, |text| self.read_text(text));
@@ -116,7 +116,7 @@ impl LargeText {
 }
 
 impl Request {
-    /// A COM_QUERY with this text, as far as the text tells, and still without its bytes.
+    /// Makes the request of a COM_QUERY with this text, as far as the text tells, and still without its bytes.
     pub(crate) fn of_query(text: &[u8], mode: LexMode, wants: Wants, answer: u8) -> Self {
         let statement = sql::classify(text, mode);
         let (expect, command) = (Expect::ResultSets, RequestKind::Query);
@@ -134,7 +134,7 @@ impl Request {
         request
     }
 
-    /// A COM_STMT_PREPARE, likewise.
+    /// Makes the request of a COM_STMT_PREPARE, likewise.
     pub(crate) fn of_prepare(text: &[u8], mode: LexMode, answer: u8) -> Self {
         let statement = sql::classify(text, mode);
         let (expect, command) = (Expect::Prepare, RequestKind::Prepare);
@@ -166,7 +166,7 @@ impl Request {
     }
 }
 
-/// Looks at the text of a command, of however many packets, whose headers are away meanwhile.
+/// Looks at the text of a command, of however many packets. Their headers are away meanwhile.
 pub(super) fn with_text_of<T>(raw: &mut Vec<u8>, look: impl FnOnce(&[u8]) -> T) -> T {
     if raw.len() < wire::HEADER_LEN + wire::MAX_PAYLOAD {
         return look(raw.get(wire::HEADER_LEN + 1..).unwrap_or_default());

@@ -14,18 +14,18 @@ use crate::outside::event::Event;
 use crate::outside::named::RefusedFor;
 use crate::session::is_utf8;
 
-/// A login is refused.
+/// The refusal of a login.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) event: Event,
-    /// What its client is told now; `None` where it is told later.
+    /// The error that the client is told now. `None` where it is told later.
     pub(super) told: Option<MySqlError>,
 }
 
 impl Authentication<'_> {
-    /// Refuses a character set in which no client may talk, ahead of everything else, as both servers do (thd_init_client_charset):
-    /// they would refuse every backend of this client. Nor is a name beyond ASCII known in another character set than UTF-8: the
-    /// servers convert it, and its bytes may be the name of somebody else.
+    /// Refuses a character set in which no client may talk, ahead of everything else, as both servers do
+    /// (thd_init_client_charset): they would refuse every backend of this client. Refuses a name beyond ASCII in
+    /// another character set than UTF-8, too: the servers convert it, and its bytes may be the name of somebody else.
     pub(super) fn refuses_charset(&self, key: ClientKey, collation: u8, user: &[u8]) -> Option<Refusal> {
         let facts = self.server.facts.as_ref()?;
         let peer = self.clients[key].peer;
@@ -53,7 +53,7 @@ impl Authentication<'_> {
         Refusal { event, told: Some(error) }
     }
 
-    /// Refuses a login by this verdict. Whoever has given a wrong password again and again hears of it later each time.
+    /// Refuses a login by this verdict. A client that gives a wrong password again and again hears of it later each time.
     pub(super) fn refuse(&mut self, key: ClientKey, attempt: &Attempt, verdict: &Verdict) -> Refusal {
         let (peer, facts) = (self.clients[key].peer, self.server.facts.as_ref());
         let host = host_name(&peer, facts.is_none_or(|facts| facts.name_resolution));
@@ -91,7 +91,7 @@ impl Authentication<'_> {
     }
 }
 
-/// An answer that its method does not have (native_password_authenticate).
+/// Says whether the answer is one that its method does not have (native_password_authenticate).
 fn is_malformed(attempt: &Attempt) -> bool {
     matches!(&attempt.answer, Answer::Token(token)
         if attempt.method == Some(Method::Native) && !matches!(token.len(), 0 | 20))

@@ -1,4 +1,4 @@
-//! Which clients go on with what they have sent ahead.
+//! The clients that go on with what they have sent ahead.
 
 use crate::ids::ClientKey;
 
@@ -6,22 +6,23 @@ use crate::ids::ClientKey;
 #[derive(Default)]
 pub(crate) struct Resume {
     now: Vec<ClientKey>,
-    /// In the next turn.
+    /// Clients that go on in the next turn.
     later: Vec<ClientKey>,
 }
 
 impl Resume {
-    /// It goes on in this turn.
+    /// Lets a client go on in this turn.
     pub(crate) fn push(&mut self, client: ClientKey) {
         self.now.push(client);
     }
 
-    /// It goes on in the next turn: it has had its share of this one.
+    /// Lets a client go on in the next turn: the client has had its share of this one.
     pub(super) fn push_later(&mut self, client: ClientKey) {
         self.later.push(client);
     }
 
-    /// It goes on nowhere. Returns whether it was to in the next turn; in this one nobody is any more between two turns.
+    /// Lets a client go on nowhere. Says whether it was to go on in the next turn. Between two turns, no client is left
+    /// that goes on in this one.
     pub(super) fn forget(&mut self, client: ClientKey) -> bool {
         let before = self.later.len();
         self.later.retain(|&later| later != client);
@@ -36,7 +37,7 @@ impl Resume {
         self.now.is_empty()
     }
 
-    /// What was for the next turn is for this one.
+    /// Moves the clients of the next turn to this one.
     pub(crate) fn begin_later(&mut self) {
         self.now.append(&mut self.later);
         self.now.sort_unstable();

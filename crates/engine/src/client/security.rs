@@ -1,16 +1,16 @@
-//! Whether a client's connection is encrypted.
+//! The encryption of a client's connection.
 
 use seam::{ListenerId, TlsSession};
 use wire::Capabilities;
 
 use crate::settings::{ClientTls, Settings};
 
-/// Whether a client's connection is encrypted.
+/// The encryption of a client's connection, or the rule of its listener.
 #[derive(Debug)]
 pub(crate) enum Security {
-    /// It is not, and this is what its listener says about that.
+    /// The connection is not encrypted. The value is its listener's rule about that.
     Plain(ClientTls),
-    /// It is.
+    /// The connection is encrypted, by this TLS session.
     Tls(Box<TlsSession>),
 }
 
@@ -19,7 +19,7 @@ impl Security {
         Self::Plain(settings.client_tls.get(usize::from(listener.0)).copied().unwrap_or_default())
     }
 
-    /// What a greeting says of it.
+    /// Returns the flag by which a greeting offers encryption.
     pub(crate) fn offered(&self) -> Capabilities {
         match self {
             Self::Plain(ClientTls::Off) | Self::Tls(_) => Capabilities::NONE,

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use zeroize::Zeroize;
 
-/// From here on what is kept of a command grows by a part of itself, and does not double: the allocator moves so much without copying it.
+/// Bytes from which on the buffer of a command grows by a part of itself, and does not double. The allocator moves so much without copying it.
 const DOUBLES_UP_TO: usize = 1 << 20;
 const GROWS_BY: usize = 8;
 
@@ -12,12 +12,12 @@ const GROWS_BY: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct SentAhead(Option<Box<Unread>>);
 
-/// A compressed packet of 16 KiB can open to 16 MiB of short commands, and one command is read at a time: what is behind it is moved up
-/// only once half of all is read, so that each byte is moved once.
+/// A compressed packet of 16 KiB can open to 16 MiB of short commands, and one command is read at a time. The bytes
+/// behind it are moved up only once more than half of all are read, so that each byte is moved once.
 #[derive(Debug, Default)]
 struct Unread {
     bytes: Vec<u8>,
-    /// So many are read; at most half of them all.
+    /// Bytes that are read: at most half of all.
     read: usize,
 }
 
@@ -26,14 +26,14 @@ impl SentAhead {
         Self((!bytes.is_empty()).then(|| Box::new(Unread { bytes, read: 0 })))
     }
 
-    /// More has come.
+    /// Takes in more bytes.
     pub(super) fn push(&mut self, more: &[u8]) {
         let unread = self.0.get_or_insert_default();
         unread.make_room(more.len());
         unread.bytes.extend_from_slice(more);
     }
 
-    /// The first so many are read.
+    /// Passes the first bytes, which are read.
     pub(super) fn pass(&mut self, count: usize) {
         let Some(unread) = &mut self.0 else { return };
         unread.read += count;
@@ -42,21 +42,21 @@ impl SentAhead {
         }
     }
 
-    /// Overwrites the first so many: a password may be among them.
+    /// Overwrites the first bytes: a password may be among them.
     pub(super) fn wipe(&mut self, count: usize) {
         if let Some(unread) = &mut self.0 {
             unread.bytes[unread.read..][..count].zeroize();
         }
     }
 
-    /// The first so many, in the memory where they are, and what is behind them.
+    /// Returns the first bytes, in the memory where they are, and the bytes behind them.
     pub(super) fn split(self, count: usize) -> (Vec<u8>, Self) {
         let mut first = self.into_bytes();
         let behind = first.split_off(count);
         (first, Self::of(behind))
     }
 
-    /// All of them.
+    /// Returns all bytes that are not read.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.0.map_or(Vec::new(), |mut unread| {
             unread.forget_read();
@@ -64,7 +64,7 @@ impl SentAhead {
         })
     }
 
-    /// How many there is memory for, what is read included.
+    /// Returns how many bytes there is memory for, read ones included.
     pub(crate) fn capacity(&self) -> usize {
         self.0.as_ref().map_or(0, |unread| unread.bytes.capacity())
     }

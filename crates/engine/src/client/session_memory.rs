@@ -1,28 +1,28 @@
-//! What clients have set and hold, of all together (`session_memory`): session states that differ, user variables, trackers' lists, names
-//! of what they hold, and the answers that are known to what sets and shows session state.
+//! The memory for what all clients together have set and hold (`session_memory`): session states that differ, user variables,
+//! trackers' lists, names of what they hold, and the answers that are known to what sets and shows session state.
 //!
-//! It is known when the server has told of it. So who has set something more keeps it, and at the end of the turn those go that hold most:
-//! whoever has set what everybody sets shares his state with the others, and is none of them.
+//! The size is known when the server has told of it. So a client that has set something more keeps it, and at the end of the turn
+//! those go that hold most. A client that has set what everybody sets shares its state with the others, and is none of them.
 
 use super::{Client, Phase};
 use crate::client::bytes_held::ClientMemory;
 use crate::ids::{ClientKey, ClientRef, Table};
 use crate::session::{SessionTables, Sessions};
 
-/// Of one client: some thousand names of temporary tables, or all variables of a server sixty times in a tracker's list.
+/// Bytes that one client may have: some thousand names of temporary tables, or all variables of a server sixty times in a tracker's list.
 pub(super) const MOST_OF_ONE: usize = 1 << 20;
 
-/// Whoever holds no more is never closed for it, since little would come of that: 100,000 of them do not reach the default.
+/// Bytes for which no client is closed, since little would come of that: 100,000 such clients do not reach the default.
 const NOTHING_TO_GAIN: usize = 1 << 10;
 
-/// Said of a client that has to go.
+/// The reason that the log gives for a client that has to go.
 pub(super) const USED_UP: &str =
     "session_memory is used up, and what it has set and holds takes most of that";
 pub(super) const ONES_SHARE: &str =
     "what it has set and holds takes more than a client's share of session_memory";
 
 impl Client {
-    /// On the heap, but for the session state.
+    /// Returns the client's bytes on the heap, but for the session state.
     fn session_bytes(&self) -> usize {
         self.session.named_resources.as_ref().map_or(0, |held| held.bytes())
             + self.session.variables.as_ref().map_or(0, |variables| variables.bytes())
@@ -31,7 +31,7 @@ impl Client {
 }
 
 impl ClientMemory {
-    /// Something has changed of what a client has set or holds.
+    /// Counts anew what a client has set or holds, since something of it has changed.
     pub(crate) fn count_session(&mut self, key: ClientKey, client: &mut Client) {
         let bytes = client.session_bytes();
         self.sessions.set(&mut client.memory.session, bytes);
@@ -40,14 +40,14 @@ impl ClientMemory {
         }
     }
 
-    /// Bytes of this worker's clients.
+    /// Returns the bytes of this worker's clients.
     pub(crate) fn session_memory_held(&self, sessions: &SessionTables) -> usize {
         self.sessions.bytes() + sessions.states.state_bytes() + sessions.known_answers.bytes()
     }
 }
 
 impl Sessions {
-    /// The idle clients that hold so much that it matters, those that hold most last.
+    /// Returns the idle clients that hold so much that it matters, those that hold most last.
     pub(super) fn holders(&self, clients: &Table<ClientKey, Client>) -> Vec<(usize, ClientKey)> {
         let idle = clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Idle));
         let holds = |(key, client): (ClientKey, &Client)| {
@@ -87,7 +87,7 @@ mod tests {
         engine.sessions.states.release(before);
     }
 
-    /// Who is told of it at the end of the turn.
+    /// Returns the clients that are told of it at the end of the turn.
     fn told(engine: &mut Engine) -> Vec<u32> {
         let now = engine.now;
         engine.handle(now, Input::TurnEnd);

@@ -1,4 +1,4 @@
-//! Where a client stands, and how it gets there: nothing else sets a client's phase.
+//! The phase of a client, and its way there: nothing else sets a client's phase.
 //!
 //! Each way from one phase to another has a function named for what happens, and a line of [`MOVES`], which says from
 //! where to where it may lead. A debug build looks there at each move: a statement that begins twice, or a login that goes
@@ -11,7 +11,7 @@ use super::reading::Reading;
 use crate::moves::{self, Move};
 use crate::readers::lent::Lent;
 
-/// Where a client stands.
+/// The phase of a client.
 #[derive(Debug)]
 pub(crate) enum Phase {
     AwaitingServer,
@@ -30,20 +30,20 @@ pub(crate) enum Phase {
     Lent(Box<Lent>),
 }
 
-/// What a running statement is doing.
+/// The state of a running statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Running {
-    /// The server has it.
+    /// The server has the statement.
     OnServer,
     /// The client has asked for the binary log.
     Replicating {
-        /// Its first event has come: the client may acknowledge events (semi-synchronous replication). Before that the server
-        /// may refuse, and read what the client sends as commands.
+        /// True once the first event has come: the client may acknowledge events (semi-synchronous replication). Before
+        /// that the server may refuse, and read what the client sends as commands.
         begun: bool,
     },
     /// The server asked for a local file (LOAD DATA LOCAL INFILE); the client sends it.
     Uploading {
-        /// The last packet was full, so that the next one is a part of it even if it is empty.
+        /// True where the last packet was full, so that the next one is a part of it even if it is empty.
         continues: bool,
         /// The number of the next packet, as the client counts.
         next: u8,
@@ -55,7 +55,7 @@ pub(crate) enum Running {
 pub(super) struct State(Phase);
 
 impl State {
-    /// The first of all: the server has not said yet what a greeting has to repeat.
+    /// Makes the first phase: the server has not said yet what a greeting has to repeat.
     pub(super) fn new() -> Self {
         Self(Phase::AwaitingServer)
     }
@@ -215,22 +215,22 @@ impl Client {
         &self.state.0
     }
 
-    /// Our greeting goes out.
+    /// Notes that our greeting goes out.
     pub(crate) fn greet(&mut self) {
         self.go("greet", Phase::Login(Login::Greeted));
     }
 
-    /// It has asked for TLS.
+    /// Notes that the client has asked for TLS.
     pub(crate) fn await_tls(&mut self) {
         self.go("await_tls", Phase::Login(Login::StartingTls));
     }
 
-    /// TLS stands.
+    /// Notes that TLS stands.
     pub(crate) fn note_tls(&mut self) {
         self.go("note_tls", Phase::Login(Login::Secured));
     }
 
-    /// Takes out what it has said so far in its login, to be judged, if it is at a step of which this is true.
+    /// Takes the client's login out, to be judged, if it is at a step of which `is_wanted` is true.
     pub(crate) fn take_login(&mut self, is_wanted: impl FnOnce(&Login) -> bool) -> Option<Login> {
         if !matches!(&self.state.0, Phase::Login(login) if is_wanted(login)) {
             return None;
@@ -241,12 +241,12 @@ impl Client {
         }
     }
 
-    /// Its login waits: for its own next packet, or for others.
+    /// Lets the client's login wait: for its own next packet, or for others.
     pub(crate) fn wait_in_login(&mut self, login: Login) {
         self.go("wait_in_login", Phase::Login(login));
     }
 
-    /// What waits for the server's word on its password.
+    /// Returns the attempt that waits for the server's word on its password.
     pub(crate) fn attempt_at_server(&mut self) -> Option<&mut Attempt> {
         match &mut self.state.0 {
             Phase::Login(Login::AwaitingServer(attempt)) => Some(attempt),
@@ -254,37 +254,38 @@ impl Client {
         }
     }
 
-    /// Another client asks the server about the schema that both have named.
+    /// Lets the client wait for another one, which asks the server about the schema that both have named.
     pub(crate) fn await_schema(&mut self) {
         self.go("await_schema", Phase::Login(Login::AwaitingSchema));
     }
 
-    /// It has logged in, or stays who it was.
+    /// Ends the client's login: the client has logged in, or stays who it was.
     pub(crate) fn end_login(&mut self) {
         self.go("end_login", Phase::Idle);
     }
 
-    /// Its text is read by another thread.
+    /// Notes that the client's text is read by another thread.
     pub(crate) fn read_elsewhere(&mut self, reading: Reading) {
         self.go("read_elsewhere", Phase::Reading(Box::new(reading)));
     }
 
-    /// Its text that is read elsewhere, where one is.
+    /// Returns the client's text that is read elsewhere, where one is.
     pub(crate) fn reading_mut(&mut self) -> Option<&mut Reading> {
         if let Phase::Reading(reading) = &mut self.state.0 { Some(reading) } else { None }
     }
 
-    /// What was found in its text is there, or nobody wants it any more.
+    /// Ends the reading of the client's text: the outcome is there, or nobody wants it any more.
     pub(crate) fn end_reading(&mut self) {
         self.go("end_reading", Phase::Idle);
     }
 
-    /// Somebody else is to carry out its KILL: another worker or Onramp, or the server before the rest of its text goes on.
+    /// Lets the client wait for somebody else to carry out its KILL: another worker or Onramp, or the server before the
+    /// rest of its text goes on.
     pub(crate) fn kill_elsewhere(&mut self, killing: Killing) {
         self.go("kill_elsewhere", Phase::Killing(Box::new(killing)));
     }
 
-    /// That has been answered, or will not be.
+    /// Ends the wait for a KILL, which has been answered, or will not be.
     pub(crate) fn end_killing(&mut self) -> Option<Killing> {
         if !matches!(self.state.0, Phase::Killing(_)) {
             return None;
@@ -295,12 +296,12 @@ impl Client {
         }
     }
 
-    /// Its statement goes to a replica.
+    /// Notes that the client's statement goes to a replica.
     pub(crate) fn lend(&mut self, lent: Lent) {
         self.go("lend", Phase::Lent(Box::new(lent)));
     }
 
-    /// Its statement is over there, or goes elsewhere.
+    /// Takes the client back: its statement is over at the replica, or goes elsewhere.
     pub(crate) fn come_back(&mut self) -> Option<Lent> {
         if !matches!(self.state.0, Phase::Lent(_)) {
             return None;
@@ -311,68 +312,68 @@ impl Client {
         }
     }
 
-    /// It is another engine's, for one statement.
+    /// Notes that the client is lent to this engine by another one, for one statement.
     pub(crate) fn be_lent(&mut self) {
         self.go("be_lent", Phase::Idle);
     }
 
-    /// It is as it was when it was frozen: idle.
+    /// Makes the client as it was when it was frozen: idle.
     pub(crate) fn be_thawed(&mut self) {
         self.go("be_thawed", Phase::Idle);
     }
 
-    /// Its statement waits for a permit and a backend.
+    /// Lets the client's statement wait for a permit and a backend.
     pub(crate) fn queue(&mut self) {
         self.go("queue", Phase::Queued);
     }
 
-    /// Its statement waits for the answer to another client's.
+    /// Lets the client's statement wait for the answer to another client's.
     pub(crate) fn follow(&mut self, group: u64) {
         self.go("follow", Phase::Following { group });
     }
 
-    /// Its statement waits by itself from here on.
+    /// Lets the client's statement wait by itself from here on.
     pub(crate) fn go_alone(&mut self) {
         self.go("go_alone", Phase::Queued);
     }
 
-    /// Something goes ahead of its statement, whose answer is waited for.
+    /// Notes that something goes ahead of the client's statement, and its answer is waited for.
     pub(crate) fn prepare(&mut self) {
         self.go("prepare", Phase::Preparing);
     }
 
-    /// The server had no room for what its COM_STMT_PREPARE prepares: it goes to the same backend once more.
+    /// Notes that COM_STMT_PREPARE goes to the same backend once more: the server had no room for what it prepares.
     pub(crate) fn try_again(&mut self) {
         self.go("try_again", Phase::Preparing);
     }
 
-    /// The server had no room for what its statement prepares: that waits for some.
+    /// Lets the client's statement wait for room: the server had none for what it prepares.
     pub(crate) fn wait_for_room(&mut self) {
         self.go("wait_for_room", Phase::Queued);
     }
 
-    /// Its statement is on its way to the server; whether that is to send its binary log.
+    /// Notes that the client's statement is on its way to the server. `dumps_log` says whether that is to send its binary log.
     pub(crate) fn run(&mut self, dumps_log: bool) {
         let running = if dumps_log { Running::Replicating { begun: false } } else { Running::OnServer };
         self.go("run", Phase::Running(running));
     }
 
-    /// It goes on in the place of the one whose answer it waits for: that runs, or is being settled.
+    /// Lets the client go on in the place of the one with the answer that it waits for: that one runs, or is being settled.
     pub(crate) fn take_over(&mut self, settles: bool) {
         self.go("take_over", if settles { Phase::Settling } else { Phase::Running(Running::OnServer) });
     }
 
-    /// Another one goes on in its place, and it waits as if it had not begun.
+    /// Lets another client go on in this one's place. This one waits as if it had not begun.
     pub(crate) fn hand_over(&mut self) {
         self.go("hand_over", Phase::Queued);
     }
 
-    /// Its statement goes to another backend.
+    /// Lets the client's statement wait again, to go to another backend.
     pub(crate) fn queue_again(&mut self) {
         self.go("queue_again", Phase::Queued);
     }
 
-    /// The first event of the binary log has come. False where that was so before, or it has not asked for the log.
+    /// Notes that the first event of the binary log has come. False where it had come before, or the client has not asked for the log.
     pub(crate) fn begin_log(&mut self) -> bool {
         let waits = matches!(self.state.0, Phase::Running(Running::Replicating { begun: false }));
         if waits {
@@ -381,38 +382,38 @@ impl Client {
         waits
     }
 
-    /// It sends a file, the next packet of it with this number; `continues` where the last one was full.
+    /// Notes that the client sends a file. `next` is the number of its next packet; `continues` says whether the last one was full.
     pub(crate) fn upload(&mut self, continues: bool, next: u8) {
         self.go("upload", Phase::Running(Running::Uploading { continues, next }));
     }
 
-    /// Its file has come to its end.
+    /// Notes that the client's file has come to its end.
     pub(crate) fn end_upload(&mut self) {
         self.go("end_upload", Phase::Running(Running::OnServer));
     }
 
-    /// What its statement has left behind is asked for.
+    /// Notes that Onramp asks for what the client's statement has left behind.
     pub(crate) fn settle(&mut self) {
         self.go("settle", Phase::Settling);
     }
 
-    /// Its statement waits no more, and will not run.
+    /// Ends the wait of the client's statement, which will not run.
     pub(crate) fn cancel(&mut self) {
         self.go("cancel", Phase::Idle);
     }
 
-    /// Its statement is over.
+    /// Ends the client's statement.
     pub(crate) fn end_statement(&mut self) {
         self.go("end_statement", Phase::Idle);
     }
 
-    /// The one place that sets the phase. Gives the one before.
+    /// Sets the phase, which nothing else does. Returns the one before.
     fn go(&mut self, by: &str, to: Phase) -> Phase {
         moves::check(MOVES, "a client", by, At::of(&self.state.0), At::of(&to));
         std::mem::replace(&mut self.state.0, to)
     }
 
-    /// As if it had come there.
+    /// Sets the phase, as if the client had come there.
     #[cfg(test)]
     pub(crate) fn set_phase(&mut self, phase: Phase) {
         self.state.0 = phase;

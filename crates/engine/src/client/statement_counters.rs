@@ -1,6 +1,6 @@
-//! How often a client has sent each command about prepared statements.
+//! The counts of a client's commands about prepared statements.
 
-/// What is counted: the places of the names.
+/// The commands that are counted, by the places of their names.
 #[derive(Clone, Copy)]
 pub(crate) enum Counter {
     Prepare,
@@ -13,7 +13,7 @@ pub(crate) enum Counter {
 
 const NAMES: [&[u8]; 6] = [b"prepare", b"execute", b"close", b"reset", b"send_long_data", b"fetch"];
 
-/// One count for each.
+/// One count for each command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters([u64; NAMES.len()]);
 
@@ -24,7 +24,7 @@ impl Counters {
         &mut self.0[counter as usize]
     }
 
-    /// That of the commands of this name.
+    /// Returns the count of the commands of this name.
     pub(super) fn by_name(&self, name: &[u8]) -> Option<u64> {
         NAMES.iter().position(|known| *known == name).map(|place| self.0[place])
     }

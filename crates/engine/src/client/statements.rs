@@ -1,4 +1,4 @@
-//! What a client has prepared, by the numbers that it knows.
+//! The statements that a client has prepared, by the numbers that it knows.
 
 use std::rc::Rc;
 
@@ -11,53 +11,53 @@ use crate::session::statements::{DefinitionId, Template};
 /// MariaDB's name for the statement that was prepared last (`LAST_STMT_ID`, sql_prepare.cc).
 const LAST: u32 = u32::MAX;
 
-/// What a client has prepared.
+/// The statements that a client has prepared.
 #[derive(Default)]
 pub(crate) struct ClientStatements {
-    /// The number of its latest one; a failed attempt takes a number too, as on the servers.
+    /// The number of the latest one. A failed attempt takes a number too, as on the servers.
     pub(super) last_number: u32,
-    /// What [`LAST`] stands for.
+    /// The number that [`LAST`] stands for.
     pub(super) last: Option<u32>,
-    /// In the order of their numbers. What is closed stays until half of them are: were all behind it moved up each time, closing a hundred
-    /// thousand from the first on would take half a minute.
+    /// The statements in the order of their numbers. A closed one stays until more than half are closed: were all
+    /// behind it moved up each time, closing a hundred thousand from the first on would take half a minute.
     pub(super) statements: Vec<ClientStatement>,
-    /// How many of these are closed.
+    /// The number of statements that are closed.
     pub(super) closed: usize,
-    /// How many have an open cursor.
+    /// The number of statements that have an open cursor.
     pub(super) open_cursors: usize,
-    /// What is executed in the place of a statement that asks what the one before it has left: the same with literals.
+    /// The definition that is executed in the place of a statement that asks what the one before it has left: the same with literals.
     pub(crate) answered: Option<DefinitionId>,
-    /// What it has asked for, all in all.
+    /// Counts of all that the client has asked for.
     pub(crate) counters: Counters,
 }
 
-/// One of them.
+/// One prepared statement of a client.
 pub(crate) struct ClientStatement {
     pub(super) number: u32,
     pub(crate) definition: DefinitionId,
-    /// What its latest execution said of its parameters' types, two bytes each.
+    /// The types of its parameters, as the latest execution said them, two bytes each.
     pub(super) types: Option<Rc<[u8]>>,
     pub(super) long_data: Option<Box<LongData>>,
-    /// The digest of the column definitions that the client has had for it last, where that wants to be spared the same, and of
-    /// its character set then.
+    /// The digest of the column definitions that the client has had for the statement last, where it wants to be spared
+    /// the same, and of its character set then.
     pub(super) metadata: Option<u64>,
     /// Set by [`ClientStatements::note_cursor`].
     pub(crate) cursor_is_open: bool,
     /// See [`crate::request::About::stays`].
     pub(crate) stays: bool,
-    /// It is none any more.
+    /// True where the statement is closed, and is none any more.
     pub(super) is_closed: bool,
 }
 
-/// What has come with COM_STMT_SEND_LONG_DATA since the latest execution.
+/// Data that have come with COM_STMT_SEND_LONG_DATA since the latest execution.
 pub(super) enum LongData {
     Pieces {
-        /// As they came.
+        /// The commands as they came.
         commands: Vec<u8>,
-        /// What they take of `statement_memory`.
+        /// Bytes that the commands take of `statement_memory`.
         counted: Counted,
     },
-    /// What was wrong with one: each execution says so, until COM_STMT_RESET.
+    /// The error of a command that was wrong: each execution says so, until COM_STMT_RESET.
     Wrong(MySqlError),
 }
 
@@ -72,19 +72,19 @@ pub(crate) struct LentStatement {
 }
 
 impl ClientStatements {
-    /// Of a client that has brought one along, of this number.
+    /// Makes the statements of a client that has brought one along, of this number.
     pub(super) fn with(number: u32, definition: DefinitionId, types: Option<Rc<[u8]>>) -> Self {
         let statement = ClientStatement { types, ..ClientStatement::new(number, definition) };
         Self { last_number: number, statements: vec![statement], ..Self::default() }
     }
 
-    /// Of what they are, each definition as often as the client holds it.
+    /// Returns the definitions of the statements, each as often as the client holds it.
     pub(crate) fn definitions(&self) -> impl Iterator<Item = DefinitionId> {
         let open = self.statements.iter().filter(|statement| !statement.is_closed);
         open.map(|statement| statement.definition).chain(self.answered)
     }
 
-    /// A statement has been prepared: its number.
+    /// Adds a statement that has been prepared. Returns its number.
     pub(crate) fn add(&mut self, definition: DefinitionId, stays: bool) -> u32 {
         let number = self.next_number();
         self.last = Some(number);
@@ -104,7 +104,7 @@ impl ClientStatements {
         number
     }
 
-    /// The next number that is nobody's and means nothing else.
+    /// Returns the next number that no statement has, and that means nothing else.
     fn next_number(&mut self) -> u32 {
         loop {
             self.last_number = self.last_number.wrapping_add(1);
@@ -115,7 +115,7 @@ impl ClientStatements {
         }
     }
 
-    /// A statement could not be prepared.
+    /// Notes that a statement could not be prepared.
     pub(crate) fn note_failure(&mut self) {
         self.next_number();
         self.last = None;
@@ -126,7 +126,7 @@ impl ClientStatements {
         found.filter(|&place| !self.statements[place].is_closed)
     }
 
-    /// The definition of the one of this number.
+    /// Returns the definition of the statement of this number.
     pub(crate) fn definition(&self, number: u32) -> Option<DefinitionId> {
         self.place(number).map(|place| self.statements[place].definition)
     }
@@ -135,7 +135,7 @@ impl ClientStatements {
         self.place(number).map(|place| &mut self.statements[place])
     }
 
-    /// The one of this number, as the client names it.
+    /// Returns the statement of this number, as the client names it.
     pub(super) fn named(&mut self, number: u32, is_mariadb: bool) -> Option<&mut ClientStatement> {
         let number = if number == LAST && is_mariadb { self.last? } else { number };
         self.get_mut(number)
@@ -164,13 +164,13 @@ impl ClientStatements {
         Some(statement)
     }
 
-    /// All of them, which are its no more.
+    /// Takes all statements, which are the client's no more.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = ClientStatement> + use<> {
         (self.closed, self.open_cursors) = (0, 0);
         std::mem::take(&mut self.statements).into_iter().filter(|statement| !statement.is_closed)
     }
 
-    /// The one of this number has an open cursor now, or none.
+    /// Notes that the statement of this number has an open cursor now, or none.
     pub(crate) fn note_cursor(&mut self, number: u32, is_open: bool) {
         if let Some(statement) = self.get_mut(number) {
             let was_open = std::mem::replace(&mut statement.cursor_is_open, is_open);
@@ -182,13 +182,13 @@ impl ClientStatements {
         self.open_cursors > 0
     }
 
-    /// Bytes on the heap; what several clients share is not counted.
+    /// Returns the bytes on the heap. What several clients share is not counted.
     pub(crate) fn bytes(&self) -> usize {
         let statements = self.statements.capacity() * size_of::<ClientStatement>();
         size_of::<Self>() + statements + self.long_data_bytes()
     }
 
-    /// Bytes of long data that wait for their execution.
+    /// Returns the bytes of long data that wait for their execution.
     pub(crate) fn long_data_bytes(&self) -> usize {
         self.statements.iter().map(|statement| bytes_of(statement.long_data.as_deref())).sum()
     }
@@ -209,7 +209,7 @@ impl ClientStatement {
     }
 }
 
-/// Bytes of what has come.
+/// Returns the bytes of the long data that have come.
 fn bytes_of(long_data: Option<&LongData>) -> usize {
     if let Some(LongData::Pieces { counted, .. }) = long_data { counted.bytes() } else { 0 }
 }
@@ -228,7 +228,7 @@ mod tests {
         Definitions::default().hold(session, (*b"DO 1").into(), 0, template).0
     }
 
-    /// Those behind a closed one are not moved up for each that is closed.
+    /// Statements behind a closed one are not moved up for each that is closed.
     #[test]
     fn what_is_closed_is_nobodys_and_goes_by_halves() {
         let (definition, mut statements) = (definition(), ClientStatements::default());

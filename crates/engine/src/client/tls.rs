@@ -1,4 +1,4 @@
-//! TLS with clients: offered in the greeting, asked for with an SSLRequest, and from then on the layer's affair below us.
+//! TLS with clients: offered in the greeting, asked for with an SSLRequest, and from then on the affair of the layer below us.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::server::Server;
 use crate::settings::ClientTls;
 
 impl Client {
-    /// What was agreed on, where it is encrypted.
+    /// Returns the TLS session, where the connection is encrypted.
     pub(crate) fn tls(&self) -> Option<&TlsSession> {
         match &self.security {
             Security::Plain(_) => None,
@@ -24,17 +24,17 @@ impl Client {
         }
     }
 
-    /// Nobody can listen on the way.
+    /// Says whether nobody can listen on the way.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.tls().is_some()
     }
 
-    /// It must use TLS, and does not.
+    /// Says whether the client must use TLS, and does not.
     pub(crate) fn lacks_tls(&self) -> bool {
         matches!(self.security, Security::Plain(ClientTls::Required)) && matches!(self.peer, Peer::Tcp(_))
     }
 
-    /// An SSLRequest: nothing is answered, and what follows is TLS.
+    /// Takes in an SSLRequest. Nothing is answered, and TLS follows.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Client {
         Ok(())
     }
 
-    /// TLS stands. Returns what its handshake has taken, where the client was in one.
+    /// Notes that TLS stands. Returns how long its handshake has taken, where the client was in one.
     pub(crate) fn secured(&mut self, now: Instant, session: TlsSession) -> Option<Duration> {
         if !matches!(self.phase(), Phase::Login(Login::StartingTls)) {
             return None;
@@ -59,8 +59,8 @@ impl Client {
         Some(now.since(self.activity.last_heard))
     }
 
-    /// What lets a client of MariaDB's trust a certificate that nobody vouches for; empty where there is nothing to say.
-    /// Other methods than the native one have a proof of another kind, or none.
+    /// Returns the proof by which a client of MariaDB's trusts a certificate that nobody vouches for. Empty where there
+    /// is nothing to say. Methods other than the native one have a proof of another kind, or none.
     pub(super) fn certificate_proof(&self, identities: &Identities, server: &Server) -> Vec<u8> {
         let fingerprint = self.tls().and_then(|session| session.own_fingerprint);
         let secret = self.identity.map(|id| &identities.identity(id).secret);

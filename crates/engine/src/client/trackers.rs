@@ -1,10 +1,10 @@
-//! What a client is told of changes of its session (`CLIENT_SESSION_TRACK`).
+//! The changes of its session that a client is told of (`CLIENT_SESSION_TRACK`).
 //!
-//! The trackers of a backend are on for us, whatever its clients want to hear; what it reports is cut down to what the client's own
-//! `session_track_...` ask for. Two of these are session state like any other, since we have no use for them: the backend has
-//! what the client wants, and all that it says of GTIDs and transactions is the client's.
+//! The trackers of a backend are on for us, whatever its clients want to hear. Its reports are cut down to what the client's
+//! own `session_track_...` ask for. Two of these are session state like any other, since we have no use for them: the backend
+//! has what the client wants, and all that it says of GTIDs and transactions is the client's.
 //!
-//! Where a client sets one of the others, the server sees that as it is, and so says what is wrong with it, and the rest of that
+//! Where a client sets one of the others, the server sees that as it is, and so says what is wrong with it. The rest of that
 //! statement is reported by the client's own list. The value is then asked for, and ours go ahead of the next statement there.
 //!
 //! Sources: `sql/session_tracker.cc` of both servers; their manuals' pages of the variables.
@@ -23,7 +23,7 @@ pub(crate) fn trackers_of<'a>(client: &'a Client, facts: Option<&'a Facts>) -> O
     client.session.trackers.as_deref().or_else(|| facts.map(|facts| &facts.trackers))
 }
 
-/// What a client is told, if it has agreed to hear anything.
+/// Returns which changes a client is told, if it has agreed to hear anything.
 pub(crate) fn told<'a>(
     client: &'a Client,
     facts: Option<&'a Facts>,
@@ -40,8 +40,8 @@ pub(crate) fn told<'a>(
 }
 
 impl Client {
-    /// A tracker of the client's has this value now, and so has its backend. False where that is not what we need there: ours are set
-    /// anew ahead of the next statement.
+    /// Notes that a tracker of the client's has this value now, and so has its backend. False where we need another one
+    /// there: ours are set anew ahead of the next statement.
     pub(crate) fn set_tracker(&mut self, facts: &Facts, tracker: TrackerVariable, value: &[u8]) -> bool {
         let mut trackers = self.session.trackers.as_deref().unwrap_or(&facts.trackers).clone();
         trackers.set(tracker, value);
@@ -49,7 +49,7 @@ impl Client {
         tracker != TrackerVariable::SystemVariables && is_on(value)
     }
 
-    /// A variable of which the client has a value that no backend knows, as a literal.
+    /// Returns the client's own value of a variable, as a literal, where no backend knows it.
     pub(crate) fn own_literal(
         &self,
         function: SessionFunction,
@@ -66,7 +66,7 @@ impl Client {
         }
     }
 
-    /// What a login tells: the schema that it has chosen.
+    /// Returns the change that a login tells: the schema that it has chosen.
     pub(crate) fn schema_of_login(&self, sessions: &Sessions) -> Vec<u8> {
         let session = self.session.id.map(|session| sessions.state(session));
         let mut changes = Vec::new();
@@ -76,7 +76,7 @@ impl Client {
         changes
     }
 
-    /// Whether the client hears of its transactions: then the server, with these facts, has to say what there is to hear.
+    /// Says whether the client hears of its transactions: then the server, with these facts, has to say what there is to hear.
     pub(crate) fn hears_of_transactions(&self, sessions: &Sessions, facts: Option<&Facts>) -> bool {
         let tracked = |session| sessions.state(session).tracks_transactions();
         let default = facts.is_some_and(|facts| facts.tracks_transactions);

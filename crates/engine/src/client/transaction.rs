@@ -1,22 +1,22 @@
-//! What is known of a client's transaction.
+//! A client's transaction, as far as it is known.
 
 use seam::Instant;
 use wire::StatusFlags;
 
-/// What is known of a client's transaction: of the open one, or of the one that its latest statement was by itself.
+/// A client's transaction, as far as it is known: the open one, or the one that its latest statement was by itself.
 #[derive(Debug)]
 pub(crate) struct Transaction {
-    /// When it began.
+    /// The time at which the transaction began.
     pub(crate) since: Instant,
-    /// The client has begun it, and no backend knows of that yet.
+    /// Set where the client has begun the transaction, and no backend knows of that yet.
     pub(crate) unstarted: Option<Unstarted>,
-    /// The place in the order of all arrivals at which it began.
+    /// The place in the order of all arrivals at which the transaction began.
     pub(crate) began: u64,
-    /// It may have changed or locked something.
+    /// True where the transaction may have changed or locked something.
     pub(crate) holds_locks: bool,
-    /// Others wait for what it holds.
+    /// True where others wait for what the transaction holds.
     pub(crate) blocks_others: bool,
-    /// It has, or the one before it had, a statement of a contended kind, see [`crate::backend::contended`].
+    /// True where the transaction has, or the one before it had, a statement of a contended kind, see [`crate::backend::contended`].
     pub(crate) contends: bool,
 }
 
@@ -36,7 +36,7 @@ impl Transaction {
 /// A transaction that a client has begun, and no server knows of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unstarted {
-    /// `START TRANSACTION READ ONLY`.
+    /// True for `START TRANSACTION READ ONLY`.
     read_only: bool,
     /// The flags that the answer to it has had.
     status: StatusFlags,
@@ -45,22 +45,22 @@ pub(crate) struct Unstarted {
 plain!(struct Unstarted { read_only, status });
 
 impl Unstarted {
-    /// One whose answer has had these flags; whether it was a `START TRANSACTION READ ONLY`.
+    /// Makes a transaction that was begun with an answer of these flags. `read_only` says whether it was a `START TRANSACTION READ ONLY`.
     pub(super) fn new(read_only: bool, status: StatusFlags) -> Self {
         Self { read_only, status }
     }
 
-    /// What begins it on a server.
+    /// Returns the text that begins the transaction on a server.
     pub(crate) fn text(self) -> &'static [u8] {
         if self.read_only { b"START TRANSACTION READ ONLY" } else { b"START TRANSACTION" }
     }
 
-    /// Whether it may change nothing.
+    /// Says whether the transaction may change nothing.
     pub(crate) fn only_reads(self) -> bool {
         self.status.contains(StatusFlags::IN_TRANS_READONLY)
     }
 
-    /// The status flags that tell of it.
+    /// Returns the status flags that tell of the transaction.
     pub(crate) fn status(self) -> StatusFlags {
         self.status
     }

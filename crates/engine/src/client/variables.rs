@@ -1,8 +1,8 @@
-//! User variables whose values are known, because they were set to literals: they follow their client from backend to
+//! User variables with known values, because they were set to literals: they follow their client from backend to
 //! backend.
 //!
-//! Whatever runs code that is stored on the server may read them. So they are made right ahead of every statement but plain
-//! reads, also for clients that have none: what another client has left is NULL then.
+//! Anything that runs code that is stored on the server may read them. So they are made right ahead of every statement
+//! but plain reads, also for clients that have none: a variable that another client has left is NULL then.
 
 use std::rc::Rc;
 
@@ -17,8 +17,8 @@ use crate::session::user_variables::difference;
 use crate::session::{Charset, Sessions};
 
 impl Request {
-    /// Whether it may read user variables, itself or in code that is stored on the server. What asks for the diagnostics of the
-    /// statement before and for nothing else does not, and would find those of a `SET` that went ahead of it.
+    /// Says whether the request may read user variables, itself or in code that is stored on the server. A request that asks for the diagnostics
+    /// of the statement before and for nothing else does not. Such a request would find the diagnostics of a `SET` that went ahead of it.
     fn may_read_variables(&self) -> bool {
         !self.statement.plain_read
             && !self.asks_for_diagnostics_alone()
@@ -26,7 +26,8 @@ impl Request {
             && !self.resets_session()
     }
 
-    /// Where it uses a table or a view as well, code that is stored there may read variables.
+    /// Says whether the request asks for diagnostics alone. Where it uses a table or a view as well, code that is
+    /// stored there may read variables.
     fn asks_for_diagnostics_alone(&self) -> bool {
         let statement = &self.statement;
         let uses_nothing_else = matches!(statement.kind, Kind::ShowWarnings | Kind::ShowDiagnostics)
@@ -37,8 +38,8 @@ impl Request {
             && !statement.several
     }
 
-    /// The effects that make the server report a change of state. Reading a variable and executing a statement by name do not: if
-    /// there was one, a trigger has set something.
+    /// Returns the effects that make the server report a change of state. Reading a variable and executing a statement
+    /// by name do not: a report behind one of these means that a trigger has set something.
     pub(crate) fn explained_effects(&self) -> Effects {
         let effects = self.statement.effects;
         match self.changes.variables.as_deref() {
@@ -51,18 +52,18 @@ impl Request {
     }
 }
 
-/// What a client's variables are behind a statement of its own.
+/// A client's variables behind a statement of its own.
 pub(crate) enum VariablesBehind {
-    /// As they were before.
+    /// The variables are as they were before.
     Same,
     /// The statement has set some, which are known.
     Set,
-    /// Nobody knows any more.
+    /// Nobody knows the variables any more.
     Unknown,
 }
 
 impl Client {
-    /// What has to go ahead of the request so that it finds its client's variables; empty where they stand.
+    /// Returns the text that has to go ahead of the request so that it finds its client's variables. Empty where they stand.
     pub(crate) fn variables_ahead(
         &self,
         servers: &Servers,
@@ -79,7 +80,7 @@ impl Client {
         )
     }
 
-    /// A statement of it has ended on a backend.
+    /// Notes the client's variables behind a statement that has ended on a backend.
     pub(crate) fn note_variables(
         &mut self,
         backend: &mut Backend,
@@ -104,7 +105,7 @@ impl Client {
         VariablesBehind::Set
     }
 
-    /// Whether it has variables whose literals would mean something else under another character set.
+    /// Says whether the client has variables with literals that would mean something else under another character set.
     pub(crate) fn variables_depend_on(&self, before: &Charset, after: &Charset) -> bool {
         let strings = self.session.variables.as_ref().is_some_and(|variables| variables.has_strings());
         strings && before != after
@@ -112,7 +113,7 @@ impl Client {
 }
 
 impl Backend {
-    /// What had to go ahead of a client's request has been done.
+    /// Notes that the variables that had to go ahead of a client's request stand on the backend.
     pub(crate) fn variables_stand(&mut self, client: &Client, request: &Request) {
         if request.may_read_variables() {
             self.session.variables = client.session.variables.clone();

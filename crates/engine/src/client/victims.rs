@@ -14,21 +14,21 @@ use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::workers::letter::Ending;
 
-/// A shared read that has not moved for so long is held up by a lock; it will not end in the moment that a KILL takes.
+/// The time after which a shared read that has not moved is held up by a lock: it will not end in the moment that a KILL takes.
 const STUCK: Duration = Duration::from_secs(1);
 
-/// What is to be done about a client that is killed, or its statement.
+/// The way in which a client that is killed is ended, or its statement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Nothing: it has nothing to end, or that ends by itself.
+    /// Nothing: there is nothing to end, or it ends by itself.
     Nothing,
-    /// Its statement runs. What else is to be done follows from whether another client takes it over.
+    /// The client's statement runs. The rest follows from whether another client takes it over.
     Runs,
-    /// Its statement waits, and is answered.
+    /// The client's statement waits, and is answered.
     Waiting,
-    /// Its statement is being read elsewhere, and is answered.
+    /// The client's statement is being read elsewhere, and is answered.
     Reading,
-    /// It is lent to a reader, which ends it.
+    /// The client is lent to a reader, which ends it.
     Lent,
     /// The client is closed, and behind it this backend.
     Client(Option<BackendKey>),
@@ -49,7 +49,7 @@ pub(crate) struct Victims<'a> {
 }
 
 impl Victims<'_> {
-    /// How what a client does is ended, or the client itself.
+    /// Returns the way in which what a client does is ended, or the client itself.
     pub(crate) fn end(&mut self, victim: ClientKey, query_only: bool) -> End {
         match *self.clients[victim].phase() {
             // Such a server notices no KILL QUERY, but that its connection has ended (my_net_read, net_write_packet).
@@ -69,14 +69,14 @@ impl Victims<'_> {
         }
     }
 
-    /// Others wait for the same answer, and one of them has taken its statement over; only the victim goes without.
+    /// Hands the victim's statement over to another client that waits for the same answer. Only the victim goes without.
     pub(crate) fn is_handed_over(&mut self, victim: ClientKey, query_only: bool) -> End {
         self.clients[victim].hand_over();
         if query_only { End::Waiting } else { End::Client(None) }
     }
 
-    /// The server ends the statement, or all that the client has there, asked by the killer's own account, or the victim's. The backend is not
-    /// used again afterwards: a late KILL must not hit the statement of another client.
+    /// Has the server end the statement, or all that the client has there, asked by the killer's own account, or the
+    /// victim's. The backend is not used again afterwards: a late KILL must not hit the statement of another client.
     pub(crate) fn end_running(&mut self, victim: ClientKey, query_only: bool) -> End {
         let Some(key) = self.clients[victim].backend else { return End::Nothing };
         let backend = &mut self.servers[key];
@@ -114,7 +114,7 @@ impl Victims<'_> {
         Overdue { now: *now, settings, clients, servers, scheduling }
     }
 
-    /// The server waits for a client that sends no more of a file, or takes no more of its reply, and for nobody else.
+    /// Says whether the server waits for a client that sends no more of a file, or takes no more of its reply, and for nobody else.
     fn is_waited_for(&self, client: ClientKey) -> bool {
         let state = &self.clients[client];
         let Some(backend) = state.backend.map(|backend| &self.servers[backend]) else { return false };
@@ -137,7 +137,7 @@ mod tests {
     use crate::ids::client_key;
     use crate::request::RequestKind;
 
-    /// Two clients whose reads are in flight on one backend.
+    /// Two clients with reads in flight on one backend.
     fn two_on_one() -> (Engine, BackendKey) {
         let mut engine = engine(2, Settings::default());
         let server = engine.servers.primary().key;

@@ -1,9 +1,9 @@
-//! `wait_timeout`: how long a client may be idle, where it has set that for itself.
+//! `wait_timeout`: the time for which a client may be idle, where it has set that for itself.
 //!
-//! The server has the variable for each of its connections, and would end a backend by it. So what a client sets is taken in
-//! like other session state, but stands on a backend only as long as the client holds that: one that nobody holds has
-//! the server's default. It goes ahead of what may look at it, and of what makes a backend the client's own, which
-//! the server then ends as it would end a connection of the client.
+//! The server has the variable for each of its connections, and would end a backend by it. So a client's value is taken
+//! in like other session state, but stands on a backend only as long as the client holds the backend. A backend that
+//! nobody holds has the server's default. The value goes ahead of statements that may look at it, and of statements
+//! that make a backend the client's own. The server then ends that backend as it would end a connection of the client.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use crate::servers::Servers;
 use crate::session::WAIT_TIMEOUT;
 use crate::session::wait_timeout::WaitTimeout;
 
-/// Sets it to the global value, as a new connection of the backend's kind has it.
+/// Sets `wait_timeout` to the global value, as a new connection of the backend's kind has it.
 pub(crate) const RESTORE: &[u8] = b"SET @@session.wait_timeout=DEFAULT";
 
-/// A value as the servers show and report it.
+/// Reads a value as the servers show and report it.
 fn seconds(value: &[u8]) -> WaitTimeout {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
 impl Client {
-    /// Whether it has been idle for longer than it may be, where others may be for `usual`.
+    /// Says whether the client has been idle for longer than it may be. Others may be for `usual`.
     pub(crate) fn is_idle_too_long(&self, now: Instant, usual: Duration) -> bool {
         let most =
             self.session.wait_timeout.map_or(usual, |seconds| Duration::from_secs(u64::from(seconds.get())));
@@ -36,7 +36,8 @@ impl Client {
 }
 
 impl Client {
-    /// What the server reports behind a statement of the client's on its backend. What it sets for itself alone has gone back.
+    /// Takes in the server's report behind a statement of the client's on its backend. A value that the statement sets
+    /// for itself alone has gone back.
     pub(crate) fn note_wait_timeouts(
         &mut self,
         backend: &mut Backend,
@@ -50,7 +51,7 @@ impl Client {
         }
     }
 
-    /// A variable has this value on the client's backend, because the client has set it.
+    /// Notes that a variable has this value on the client's backend, because the client has set it.
     pub(crate) fn note_wait_timeout(&mut self, backend: &mut Backend, name: &[u8], value: &[u8]) {
         if name.eq_ignore_ascii_case(WAIT_TIMEOUT) {
             let value = seconds(value);
@@ -59,7 +60,7 @@ impl Client {
         }
     }
 
-    /// What has to go ahead of a request that may look at the variable, or that pins; `None` where it stands.
+    /// Returns the statement that has to go ahead of a request that may look at the variable, or that pins. `None` where the value stands.
     pub(crate) fn wait_timeout_ahead(
         &self,
         backend: &Backend,
@@ -79,7 +80,7 @@ impl Client {
         )
     }
 
-    /// Whether the server would end the client's backend for an idleness that only it sees: then it has to hear of a ping.
+    /// Says whether the server would end the client's backend for an idleness that only it sees. The server has to hear of a ping then.
     pub(crate) fn server_watches_idleness(&self, servers: &Servers) -> bool {
         self.backend.is_some_and(|backend| servers[backend].session.wait_timeout.is_some())
     }
@@ -134,7 +135,7 @@ mod tests {
         engine
     }
 
-    /// Who has gone by then, and what was sent.
+    /// Returns the clients that have gone by then, and the bytes that were sent.
     fn gone_after(engine: &mut Engine, seconds: u64) -> (Vec<u32>, Vec<u8>) {
         engine.handle(Instant::from_micros(seconds * 1_000_000), Input::TurnEnd);
         gone(engine)
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(gone(&mut engine), (vec![0], Vec::new()));
     }
 
-    /// Each piece that comes gives it as long again, as each read does with the servers.
+    /// Each piece that comes gives the client as long again, as each read does with the servers.
     #[test]
     fn who_stops_inside_a_packet_is_idle() {
         let full = [&[0xff, 0xff, 0xff, 0][..], &vec![3; wire::MAX_PAYLOAD]].concat();

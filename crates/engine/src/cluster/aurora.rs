@@ -1,48 +1,48 @@
 //! The instances of Aurora, by the table that each of them has of all (`information_schema.replica_host_status`).
 //!
-//! Rows stay there of instances that have been deleted or renamed, and of the cluster that this one is a copy of; the writer's own lag has
-//! been a number without a meaning since Aurora 1.23 and 2.09; a reader that has fallen behind knows old rows alone. So a row counts by its
-//! age. What people's servers have answered is in `aurora/recorded.txt`, for the tests.
+//! Rows stay there of instances that have been deleted or renamed, and of the cluster that this one is a copy of. The writer's own lag is
+//! a number without a meaning since Aurora 1.23 and 2.09. A reader that has fallen behind knows old rows alone. So a row counts by its
+//! age. Answers of people's servers are in `aurora/recorded.txt`, for the tests.
 
 use std::time::Duration;
 
 use crate::backend::own_answers::{Named, NamedRow};
 
-/// How old a row is the server says by its own clock. The name of the column is ours.
+/// Asks for the table, with the age of each row by the server's own clock. The name of that column is ours.
 pub(super) const INSTANCES: &str = "SELECT SERVER_ID, SESSION_ID, REPLICA_LAG_IN_MILLISECONDS, \
     TIMESTAMPDIFF(MICROSECOND, LAST_UPDATE_TIMESTAMP, NOW(6)) AS AGE FROM information_schema.replica_host_status";
 
-/// The times in the table are of UTC, or of the session's time zone: nobody says which. In this one they are the same.
+/// Sets the session's time zone. The times in the table are of UTC, or of that zone: nobody says which. Now they are the same.
 pub(super) const UTC: &str = "SET time_zone = '+00:00'";
 
 /// The session's name of the instance that writes.
 const WRITER: &str = "MASTER_SESSION_ID";
 
-/// A writer that nothing has been heard of for so long may be another cluster's. A failover takes a minute at most, as a rule, and drivers wait for
-/// three or for five.
+/// A writer that nothing has been heard of for this time may be another cluster's. A failover takes a minute at most, as a rule, and drivers
+/// wait for three or for five.
 const HOLDS: Duration = Duration::from_secs(180);
 
-/// Rows come about once a second. One that is older than a few of these has not come since, and what it says was true then.
+/// Rows come about once a second. A row older than this has not come since, and was true then.
 const COMES: Duration = Duration::from_secs(3);
 
-/// An instance, by what it knows of all.
+/// An instance, by its own table of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Aurora {
-    /// The one that writes, as it has heard; empty where it does not say.
+    /// Name of the instance that writes, by the table; empty where it does not say.
     pub(crate) writer: String,
-    /// Its own name.
+    /// The instance's own name.
     pub(crate) own: String,
-    /// How far it is behind the writer, where that is known.
+    /// How far the instance is behind the writer, where that is known.
     pub(crate) lag: Option<Duration>,
 }
 
 impl Aurora {
-    /// One of this name, of which nothing else is known yet.
+    /// Makes an instance of this name, of which nothing else is known yet.
     pub(crate) fn new(own: String) -> Self {
         Self { own, ..Self::default() }
     }
 
-    /// Whether it is the one that writes, as it has heard.
+    /// Says whether this instance is the one that writes, by its table.
     pub(crate) fn is_writer(&self) -> bool {
         self.writer.eq_ignore_ascii_case(&self.own)
     }
@@ -62,7 +62,7 @@ struct Row {
     name: String,
     writes: bool,
     lag: Option<Duration>,
-    /// How long ago the instance was heard of, in microseconds; less than nothing where clocks differ.
+    /// Microseconds since the instance was heard of; less than nothing where clocks differ.
     age: Option<i64>,
 }
 
@@ -77,7 +77,7 @@ impl Row {
         }
     }
 
-    /// How far the instance is behind the writer. The lag of one that writes, or has written when it was last heard of, means nothing.
+    /// Returns how far the instance is behind the writer. The lag of an instance that writes, or wrote when it was last heard of, means nothing.
     fn behind(&self) -> Option<Duration> {
         let (lag, age) = (self.lag?, since(self.age?));
         let since = if age > COMES { age } else { Duration::ZERO };
@@ -85,7 +85,7 @@ impl Row {
     }
 }
 
-/// Of several rows of an instance, and of several writers, the one heard of last counts: the youngest. One without a time is older than all.
+/// Returns the age by which rows of one instance, or of several writers, are compared: the youngest counts. A row without a time is the oldest.
 fn age_of(row: &&Row) -> i64 {
     row.age.unwrap_or(i64::MAX)
 }
@@ -94,11 +94,12 @@ fn since(age: i64) -> Duration {
     Duration::from_micros(u64::try_from(age).unwrap_or(0))
 }
 
-/// Behind a change of the writer there may be two of it for a while, and in a copy of a cluster that of the other one for ever: the one heard of
-/// last counts. Of two that were heard of at the same moment neither does, so that they have to say themselves whether they take writes.
+/// Returns the name of the writer; empty where the rows do not say. There may be two writers for a while behind a change, and for ever in a
+/// copy of another cluster. The one heard of last counts. Of two heard of at the same moment neither does, so that they have to say
+/// themselves whether they take writes.
 ///
-/// Whose table has no row of itself has just begun, and old rows are of another cluster. Whose table has one may have been cut off as a writer:
-/// what it has heard last counts for as long as it hears nothing else.
+/// An instance without a row of itself has just begun, and old rows are of another cluster. An instance with such a row may have been cut
+/// off as a writer: its last news counts for as long as it hears nothing else.
 fn writer_of(rows: &[Row], has_own: bool) -> String {
     let holds = |row: &Row| has_own || row.age.is_none_or(|age| since(age) <= HOLDS);
     let writers = || rows.iter().filter(|row| row.writes && holds(row));

@@ -21,46 +21,46 @@ use crate::control::version::Version;
 use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
 use crate::settings::ServerCompression;
 
-/// Connections of checks are named towards the driver by numbers from here on; backends do not count so far.
+/// First number that names a check's connection towards the driver. Backends do not count so far.
 const FIRST_TOKEN: u64 = 1 << 63;
 
-/// The members of a large group, or the GTIDs of many servers, are some kilobytes.
+/// Largest answer, in bytes. The members of a large group, or the GTIDs of many servers, are some kilobytes.
 const LARGEST_ANSWER: usize = 1 << 20;
 
-/// A server that hangs up between two checks is checked at once, but not more often than so: it may go on doing that.
+/// Shortest time between two checks. A server that hangs up between two is checked at once, but it may go on doing that.
 const SOONEST: Duration = Duration::from_millis(100);
 
-/// Who has waited for so many times a pause waits for one more: what that adds is a hundredth, and all are asked less often.
+/// After a wait of so many pauses one more pause is added: that adds a hundredth to the wait, and all are asked less often.
 const PART_OF_WAIT: u32 = 100;
 
-/// The longest pause after checks that failed in a row. A server that is asked in vain counts that as attempts that were broken off,
-/// and after 100 of them (max_connect_errors) it lets nobody in from here.
+/// The longest pause after checks that failed in a row. A server that is asked in vain counts that as attempts that were broken off. After
+/// 100 of them (max_connect_errors) it lets nobody in from here.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// After the server has refused the service account: attempts more often than so may lock it (failed_login_attempts of MySQL).
+/// The pause after the server has refused the service account. More frequent attempts may lock it (failed_login_attempts of MySQL).
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
 /// Refusals that say nothing of the account, and that end by themselves.
 const OF_THE_SERVER: [u16; 3] = [SERVER_FULL, SHUTDOWN, OFFLINE];
 
-/// Whether a connection that the driver tells of is that of a check.
+/// Says whether a connection that the driver tells of is that of a check.
 pub(crate) fn is_of_check(token: u64) -> bool {
     token >= FIRST_TOKEN
 }
 
-/// What a check does, and when the next one is due.
+/// The state of a check, and the time of the next one.
 pub(crate) struct Check {
     state: State,
     token: u64,
     connection: Option<ConnectionId>,
     version: Version,
     capabilities: Capabilities,
-    /// When the round under way began, or the last one.
+    /// Time at which the round under way began, or the last one.
     began: Instant,
     due: Instant,
-    /// The pause after the last one, where that failed.
+    /// The pause after the last round, where that failed.
     pause: Duration,
-    /// The last backend that had been connected when the latest question but those that follow others was put.
+    /// Number of the last backend that was connected as the round or question under way began.
     covers: u64,
     out: Vec<u8>,
 }
@@ -94,19 +94,19 @@ impl Check {
         }
     }
 
-    /// The next round is due.
+    /// Makes the next round due.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.due = self.due.min(now);
     }
 
-    /// When it has something to do by itself.
+    /// Returns the time at which the check has something to do by itself.
     pub(crate) fn next(&self, timeout: Duration) -> Option<Instant> {
         Some(if matches!(self.state, State::Resting) { self.due } else { self.began + timeout })
     }
 }
 
 impl Cluster {
-    /// Begins a round where it is due, gives up one that takes too long, and sends what is to be sent.
+    /// Begins a round that is due, gives up one that takes too long, and sends the waiting bytes.
     pub(super) fn check_turn(&mut self, step: &mut Step<'_>, place: usize) {
         let check = &self.checks[place];
         match check.state {
@@ -151,7 +151,7 @@ impl Cluster {
         self.checks.iter().position(is_it)
     }
 
-    /// The connection of a check stands.
+    /// Begins the login on a check's connection, which stands.
     pub(crate) fn check_connected(&mut self, step: &mut Step<'_>, token: u64, connection: ConnectionId) {
         let Some(place) = self.check_of(token) else { return step.outbox.close(connection) };
         step.effects.push(Effect::Serves { connection, place });
@@ -174,14 +174,14 @@ impl Cluster {
         check.state = State::LoggingIn(Box::new(ServerLogin::new(credentials)));
     }
 
-    /// The connection did not come about.
+    /// Notes that the connection did not come about.
     pub(crate) fn check_connect_failed(&mut self, step: &mut Step<'_>, token: u64, errno: i32) {
         if let Some(place) = self.check_of(token) {
             self.check_failed(step, place, &connect_error(errno), Duration::ZERO);
         }
     }
 
-    /// Bytes of a server to its check.
+    /// Takes bytes of a server for its check.
     pub(crate) fn check_bytes(&mut self, step: &mut Step<'_>, place: usize, bytes: &[u8]) {
         let check = &mut self.checks[place];
         match &mut check.state {
@@ -253,7 +253,7 @@ impl Cluster {
         }
     }
 
-    /// The service account's password has been encrypted for a server.
+    /// Takes the service account's password that has been encrypted for a server.
     pub(crate) fn check_finding(&mut self, connection: ConnectionId, finding: Finding) {
         let Finding::Encrypted(bytes) = finding else { return };
         let is_it = |check: &&mut Check| check.connection == Some(connection);
@@ -263,7 +263,7 @@ impl Cluster {
         }
     }
 
-    /// TLS stands on the connection of a check.
+    /// Notes that TLS stands on the connection of a check.
     pub(crate) fn check_secured(&mut self, step: &mut Step<'_>, place: usize) {
         let check = &mut self.checks[place];
         if let State::LoggingIn(login) = &mut check.state
@@ -311,7 +311,7 @@ impl Cluster {
         }
     }
 
-    /// The connection of a check has ended: between two rounds that is a reason to look at once.
+    /// Notes that the connection of a check has ended. Between two rounds that is a reason to look at once.
     pub(crate) fn check_closed(&mut self, step: &mut Step<'_>, place: usize, reason: &str) {
         let check = &mut self.checks[place];
         match check.state {
@@ -329,7 +329,7 @@ impl Cluster {
         self.round_ended(step, place, Verdict::unreached(reason), pause);
     }
 
-    /// The server at this place is at another address from now on: it is asked there at once, and is nothing before it has answered.
+    /// Moves the check to the server's new address. The server is asked there at once, and is nothing before it has answered.
     pub(crate) fn check_elsewhere(&mut self, step: &mut Step<'_>, place: usize) {
         if !self.is_watching() {
             return;
@@ -352,8 +352,8 @@ impl Cluster {
         }
     }
 
-    /// Whether clients wait for a server to take writes, or are about to, and it may be this one. Nodes of Galera say who has gone before they do:
-    /// what they have heard of is counted in checks at the usual interval ([`super::standing`]).
+    /// Says whether clients wait for a server to take writes, or are about to, and it may be this one. Nodes of Galera say which nodes have gone
+    /// before they do. Their news is counted in checks at the usual interval ([`super::standing`]).
     fn may_take_over(&self, place: usize, verdict: &Verdict) -> bool {
         let has_ended = |primary: usize| {
             let last = self.standings[primary].verdict();
@@ -364,14 +364,14 @@ impl Cluster {
         is_awaited && !verdict.identity.is_empty() && !is_node
     }
 
-    /// The interval between looks at one that may take over: the longer there has been no primary, the longer. Where nothing takes writes for a
-    /// night, it is the usual one.
+    /// Returns the interval between looks at a server that may take over. The interval grows with the time without a primary. Where nothing
+    /// takes writes for a night, it is the usual one.
     fn interval_without(&self, now: Instant, usual: Duration) -> Duration {
         let lasts = self.failovers.under_way_since().map_or(Duration::ZERO, |began| now.since(began));
         (lasts / PART_OF_WAIT).min(usual).max(SOONEST)
     }
 
-    /// The next round begins an interval after this one has, or later.
+    /// Ends a round. The next one begins an interval after this one has, or later.
     fn round_ended(&mut self, step: &mut Step<'_>, place: usize, verdict: Verdict, pause: Duration) {
         // While clients wait for a switchover, or for this server to take writes, as soon as may be.
         let usual = step.settings.cluster.check_interval;
@@ -407,7 +407,7 @@ mod tests {
     use crate::outbox::Outbox;
     use crate::settings::Settings;
 
-    /// The pause behind a check of the second server that ends with this.
+    /// Returns the pause behind a check of the second server that ends with this verdict.
     fn pause(cluster: &mut Cluster, verdict: Verdict) -> Duration {
         pause_at(cluster, at(9), verdict)
     }
@@ -458,7 +458,7 @@ mod tests {
     /// COM_QUERY's OK.
     const OK: &[u8] = &[7, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0];
 
-    /// Two members, the first of which is the primary by these verdicts; each check has a connection, and its next round is far away.
+    /// Makes two members. By these verdicts the first is the primary. Each check has a connection, and its next round is far away.
     fn followed(settings: &Settings, verdict: impl Fn(usize, bool) -> Verdict) -> (Cluster, Chosen) {
         let (mut cluster, chosen) = (Cluster::new(settings, 0), Chosen::default());
         cluster.seen(at(1), 0, verdict(0, true));
@@ -470,8 +470,8 @@ mod tests {
         (cluster, chosen)
     }
 
-    /// Of two members of a group, or of none, the first is the primary. Says how often its check has been asked whether it is alive, and up
-    /// to which backend that is proved, when so many had been connected as each of these steps began, in each of which an answer comes.
+    /// Returns how often the first server's check is asked whether it is alive, and the number of the last backend that is proved. The first of
+    /// two servers is the primary. `connected`: the number of the last backend as each step begins. An answer comes in each step.
     fn asked_and_proved(verdict: impl Fn(usize, bool) -> Verdict, connected: &[u64]) -> (usize, u64) {
         let (settings, mut outbox) = (two_servers(), Outbox::default());
         let (mut cluster, _) = followed(&settings, verdict);

@@ -1,35 +1,35 @@
-//! Which server is the primary, by how all of them stand. A pure function: it never guesses.
+//! Chooses the primary by the standings of all servers. A pure function: it never guesses.
 
 use super::standing::Standing;
 use super::verdict::Membership;
 use crate::outside::named::ServerState;
 
-/// Why no server is the primary.
+/// The reason for which no server is the primary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoPrimary {
-    /// Not all of them have been asked yet.
+    /// Not all servers have been asked yet.
     Untried,
-    /// None is up and takes writes.
+    /// No server is up and takes writes.
     None,
-    /// These are, by their places: to write on either may be wrong.
+    /// Several servers take writes, by their places: to write on either may be wrong.
     Several(Vec<usize>),
-    /// The server at this place would be it, but lacks what the former one was known to have.
+    /// The server at this place would be the primary, but lacks transactions that the former one was known to have.
     Behind(usize, String),
-    /// The server at this place would be it, but is drained.
+    /// The server at this place would be the primary, but is drained.
     Drained(usize),
     /// The server at this place takes writes, and has left a group that others are members of.
     Outside(usize),
-    /// The server at this place would be it, by what it said before its last check failed.
+    /// The server at this place would be the primary, by its answers before its last check failed.
     Uncertain(usize),
-    /// The server at this place would be it, and has not said so since that is clear.
+    /// The server at this place would be the primary, and has not confirmed that since it became clear.
     Unconfirmed(usize),
 }
 
-/// The place of the primary's address. Of several addresses of one server that of `former` is kept, else the first is taken that is not
-/// drained. Of those that are `drained`, by their places, none is it, whatever they say of themselves.
+/// Returns the place of the primary's address. Of several addresses of one server that of `former` is kept, else the first is taken that is
+/// not drained. Servers that are `drained`, by their places, are never the primary, whatever they say of themselves.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason for which there is none.
 pub(crate) fn choose(
     servers: &[Standing],
     drained: &[bool],
@@ -75,7 +75,7 @@ fn membership(servers: &[Standing], place: usize) -> Option<&Membership> {
     servers[place].believed().membership.as_ref()
 }
 
-/// Whether a server was a member of a group and is none any more, as it says, while others are: what it takes the group never gets.
+/// Says whether a server was a member of a group and is none any more, as it says, while others are. Writes on it never reach the group.
 fn is_outside(servers: &[Standing], server: &Standing) -> bool {
     let is_member_of = |other: &Standing, group: &str| {
         let found = other.believed();
@@ -93,9 +93,9 @@ fn are_of_one_cluster(servers: &[Standing], places: &[usize]) -> bool {
     first.is_some_and(|first| !first.is_empty()) && clusters.all(|cluster| cluster == first)
 }
 
-/// Members of one cluster that take writes. Those that have not heard of the last change of its members do not count: it may have left
-/// them out, as one that has hung and comes to. Of the others the lowest place in the list that all of them have alike writes, the same
-/// for whoever asks: writes on two nodes of Galera fail each other's certification. Not all of them may be chosen.
+/// Returns the member of one cluster that is to write. Members that have not heard of the last change of members do not count: the others may
+/// have left them out, as one that has hung and comes to. Of the rest, the lowest place in the list that all have alike writes. That is the
+/// same for everybody: writes on two nodes of Galera fail each other's certification. `may_be` says which members may be chosen.
 fn of_one_cluster(
     servers: &[Standing],
     places: &[usize],
@@ -149,7 +149,7 @@ mod tests {
         standing
     }
 
-    /// Where nothing is drained.
+    /// Chooses where nothing is drained.
     fn chosen(servers: &[Standing], former: Option<usize>) -> Result<usize, NoPrimary> {
         choose(servers, &vec![false; servers.len()], former)
     }
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(chosen(&servers, None), Err(NoPrimary::Several(vec![0, 1])));
     }
 
-    /// Their places move up when one has gone. Until all have been asked since, a second one may have the place of the first.
+    /// The nodes' places move up when one has gone. Until all have been asked since, a second one may have the place of the first.
     #[test]
     fn the_writer_does_not_change_twice_when_a_node_has_gone() {
         let (old, new) = ((3, 3), (4, 2));
@@ -216,14 +216,14 @@ mod tests {
         assert_eq!(chosen(&servers, Some(1)), Ok(0));
     }
 
-    /// One that hangs, or has lost the others, does not know yet that they go on without it.
+    /// A node that hangs, or has lost the others, does not know yet that they go on without it.
     #[test]
     fn a_node_that_the_others_have_left_out_does_not_write() {
         let servers = [node("a", "c", (3, 3), 0), node("b", "c", (4, 2), 0), node("d", "c", (4, 2), 1)];
         assert_eq!(chosen(&servers, Some(0)), Ok(1));
     }
 
-    /// The change of members has left it out, and an arbitrator is among the others, so that not all of them can be asked.
+    /// The change of members has left the writer out. An arbitrator is among the others, so that not all of them can be asked.
     #[test]
     fn a_writer_that_does_not_hear_of_a_change_is_left_out_after_some_checks() {
         let mut writer = node("a", "c", (3, 3), 0);
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(choose(&servers, &[true, true, false], Some(0)), Ok(2));
     }
 
-    /// It is not chosen itself, and what it says of the others counts.
+    /// The drained node is not chosen itself, and its news of the others counts.
     #[test]
     fn of_a_drained_node_the_last_change_of_members_is_known() {
         let (old, new) = ((3, 3), (4, 2));

@@ -1,4 +1,4 @@
-//! Which address the primary has, as all workers know it, and what the last change of it has cost.
+//! The address of the primary, as all workers know it, and the cost of the last change.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,40 +8,40 @@ use seam::Instant;
 
 use super::proof::Proof;
 
-/// Behind a refusal that has turned out to say nothing of the server, others are taken for as much for so long: whoever may call a
-/// routine, or has a trigger, has the server say what he likes (SIGNAL), and each doubt costs a check.
+/// A refusal may turn out to say nothing of the server. Others then count as such for this time. Anybody who may call a routine, or has a
+/// trigger, can make the server refuse (SIGNAL), and each doubt costs a check.
 const DISBELIEF: Duration = Duration::from_secs(10);
 
-/// What the first worker has found, and the others follow. A few atomic numbers, as all that workers share.
+/// The first worker's choice, which the others follow. A few atomic numbers, as all that workers share.
 #[derive(Debug)]
 pub(crate) struct Chosen {
-    /// How often it was changed, and in the lower half the place, from 1; 0 for none.
+    /// Number of changes in the upper half, and in the lower half the primary's place, from 1; 0 for none.
     word: AtomicU64,
-    /// The server that was it before is up: what runs there may come to its end.
+    /// True where the former primary is up, so that statements there may come to their end.
     may_end: AtomicBool,
-    /// Transactions that are open at this place may go on, from 1; 0 for none.
+    /// The place where open transactions may go on, from 1; 0 for none.
     transactions_go_on: AtomicU64,
-    /// Why there is none, for people.
+    /// The reason for which there is no primary, for people.
     why: Mutex<Arc<str>>,
-    /// What each server is and why, for clients, while there is none.
+    /// The state of each server and its reason, for clients, while there is no primary.
     servers: Mutex<Arc<str>>,
-    /// The number of the latest choice that is doubted, and in the lowest bit whether a check has settled that: it holds.
+    /// Number of the latest choice that is doubted, above the lowest bit. That bit is set once a check has found that the choice holds.
     doubt: AtomicU64,
-    /// When one was settled last, in microseconds.
+    /// Time at which a doubt was last settled, in microseconds.
     settled: AtomicU64,
-    /// Of backends that are opened at the primary.
+    /// Proofs for backends that are opened at the primary.
     pub(crate) proof: Proof,
     pub(crate) tally: Tally,
 }
 
-/// A choice, and its number: two of the same place are told apart by it.
+/// A choice, and its number, which tells two choices of the same place apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) number: u32,
     pub(crate) place: Option<usize>,
 }
 
-/// What became of clients since the start, and the longest wait since there was last no primary.
+/// The counts of clients' fates since the start, and the longest wait since there was last no primary.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     held: AtomicU64,
@@ -50,21 +50,21 @@ pub(crate) struct Tally {
     unknown: AtomicU64,
 }
 
-/// The same as numbers.
+/// The counts of a [`Tally`] as numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Statements that waited and went to the new primary.
+    /// Number of statements that waited and went to the new primary.
     pub(crate) held: u64,
-    /// How long the one that waited longest did.
+    /// The longest wait of these.
     pub(crate) longest: Duration,
-    /// Transactions that were open, and of which the clients were told that they are rolled back.
+    /// Number of open transactions that were rolled back, as their clients were told.
     pub(crate) rolled_back: u64,
-    /// Statements of which nobody knows whether they ran.
+    /// Number of statements of which nobody knows whether they ran.
     pub(crate) unknown: u64,
 }
 
 impl Choice {
-    /// In [`Chosen::doubt`].
+    /// Returns the choice as a word of [`Chosen::doubt`].
     fn in_doubt(self) -> u64 {
         u64::from(self.number) << 1
     }
@@ -93,34 +93,34 @@ impl Chosen {
         Choice { number: u32::try_from(word >> 32).unwrap_or(0), place: place.checked_sub(1) }
     }
 
-    /// The primary is there from now on, or nowhere. `may_end` says whether what runs on the former one may come to its end.
+    /// Sets the primary's place from now on; `None` for nowhere. `may_end` says whether statements on the former one may come to their end.
     pub(crate) fn set(&self, place: Option<usize>, may_end: bool) {
         self.end_transactions();
         self.change(place, may_end);
     }
 
-    /// Nobody is the primary, by plan or for a moment: what is open on the former one, which is there, goes on until [`Self::end_transactions`].
+    /// Makes nobody the primary, by plan or for a moment. Transactions on the former one, which is up, go on until [`Self::end_transactions`].
     pub(super) fn give_way(&self, former: usize) {
         self.transactions_go_on.store(former as u64 + 1, SeqCst);
         self.change(None, true);
     }
 
-    /// What runs on the former primary does not come to its end: that is down by now.
+    /// Notes that statements on the former primary do not come to their end, since it is down by now.
     pub(super) fn former_is_lost(&self) {
         self.may_end.store(false, SeqCst);
     }
 
-    /// Transactions do not go on.
+    /// Ends the time in which transactions go on.
     pub(super) fn end_transactions(&self) {
         self.transactions_go_on.store(0, SeqCst);
     }
 
-    /// Where clients go on that hold a backend: at the place of the former primary, and not of one before it.
+    /// Returns the place where clients that hold a backend go on: that of the former primary, and not of one before it.
     pub(crate) fn transactions_go_on(&self) -> Option<usize> {
         usize::try_from(self.transactions_go_on.load(SeqCst)).unwrap_or(0).checked_sub(1)
     }
 
-    /// All that workers follow beside the choice itself.
+    /// Returns all that workers follow beside the choice itself.
     pub(super) fn what_goes_on(&self) -> (bool, bool, Option<usize>) {
         (self.is_settled(self.get()), self.may_end(), self.transactions_go_on())
     }
@@ -132,8 +132,8 @@ impl Chosen {
         self.word.store(number << 32 | place, SeqCst);
     }
 
-    /// A worker has been refused a statement there: the server is to be asked whether it is the primary still. False where that is so
-    /// already, or another choice has been made meanwhile.
+    /// Raises a doubt about a choice, since a worker has been refused a statement there: the server is to be asked whether it is still the
+    /// primary. False where that is so already, or another choice has been made meanwhile.
     pub(crate) fn doubt(&self, choice: Choice) -> bool {
         let raise = |doubt: u64| (doubt != choice.in_doubt()).then(|| choice.in_doubt());
         choice == self.get() && self.doubt.fetch_update(SeqCst, SeqCst, raise).is_ok()
@@ -143,19 +143,19 @@ impl Chosen {
         choice.place.is_some() && self.doubt.load(SeqCst) == choice.in_doubt()
     }
 
-    /// A check that began later has found that the choice holds.
+    /// Notes that a check that began later has found that the choice holds.
     pub(crate) fn settle(&self, now: Instant, choice: Choice) {
         self.settled.store(now.as_micros(), SeqCst);
         // It is this one that is doubted, or there is nothing to settle.
         let _ = self.doubt.compare_exchange(choice.in_doubt(), choice.in_doubt() | 1, SeqCst, SeqCst);
     }
 
-    /// The choice was doubted, and holds.
+    /// Says whether the choice was doubted and holds.
     pub(crate) fn is_settled(&self, choice: Choice) -> bool {
         self.doubt.load(SeqCst) == choice.in_doubt() | 1
     }
 
-    /// Refusals are believed: none has turned out to be nothing of the kind lately.
+    /// Says whether refusals are believed: none has lately turned out to say nothing of the server.
     pub(crate) fn believes_refusals(&self, now: Instant, choice: Choice) -> bool {
         let since = Instant::from_micros(self.settled.load(SeqCst));
         !self.is_settled(choice) || now.since(since) >= DISBELIEF
@@ -169,26 +169,26 @@ impl Chosen {
         *self.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    /// What the servers are. Apart from [`Self::say`]: each other word of that is a line of the log.
+    /// Sets the states of the servers. Apart from [`Self::say`], since each new text there is a line of the log.
     pub(super) fn say_servers(&self, servers: Arc<str>) {
         *self.servers.lock().unwrap_or_else(PoisonError::into_inner) = servers;
     }
 
-    /// Why there is no primary, and what each server is, in few words.
+    /// Returns the reason for which there is no primary, and the state of each server, in few words.
     pub(crate) fn why_for_clients(&self) -> String {
         let servers = Arc::clone(&self.servers.lock().unwrap_or_else(PoisonError::into_inner));
         let why = self.why();
         if servers.is_empty() { String::from(&*why) } else { format!("{why}: {servers}") }
     }
 
-    /// Why there is no primary.
+    /// Returns the reason for which there is no primary.
     pub(crate) fn why(&self) -> Arc<str> {
         Arc::clone(&self.why.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Counts {
-    /// What has been counted since these.
+    /// Returns the counts since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             held: self.held.saturating_sub(before.held),
@@ -200,12 +200,12 @@ impl Counts {
 }
 
 impl Tally {
-    /// There is no primary any more.
+    /// Notes that there is no primary any more.
     pub(crate) fn begin(&self) {
         self.longest.store(0, SeqCst);
     }
 
-    /// So many statements of a worker go on, the oldest of which has waited for so long.
+    /// Counts statements of a worker that go on. The oldest of them has waited for `longest`.
     pub(crate) fn held(&self, statements: u64, longest: Duration) {
         self.held.fetch_add(statements, SeqCst);
         let longest = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);

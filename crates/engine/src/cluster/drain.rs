@@ -1,4 +1,4 @@
-//! Servers that an operator has taken out of the choice, for as long as this process runs: none of them is chosen until the operator puts it
+//! Servers that an operator has taken out of the choice, for as long as this process runs. None of them is chosen until the operator puts it
 //! back, or nobody else takes writes for too long.
 
 use std::fmt;
@@ -16,29 +16,29 @@ use crate::outside::named::{ServerRole, ServerState};
 pub struct DrainOrder {
     /// The server's place in the list of addresses.
     pub place: usize,
-    /// The server is drained from now on, or put back.
+    /// True where the server is drained from now on, false where it is put back.
     pub drains: bool,
-    /// Whoever orders it has all ready for a change of the primary: new transactions wait, and open ones have ended.
+    /// True where all is ready for a change of the primary: new transactions wait, and open ones have ended.
     pub is_planned: bool,
 }
 
-/// What an order to drain a server, or to put it back, has come to.
+/// The outcome of an order to drain a server, or to put it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainOutcome {
-    /// The server was drained, or was not, before.
+    /// The server was as ordered before.
     AlreadySo,
     /// The order holds, and the primary is the same as before.
     Done,
-    /// Nothing has changed yet: another server would be the primary by it, so that it takes a change of the primary by plan.
+    /// Nothing has changed yet. Another server would be the primary by the order, so that it takes a planned change of the primary.
     Moves {
-        /// The places of both in the list of addresses.
+        /// The place of the present primary in the list of addresses.
         from: usize,
-        /// See `from`.
+        /// The place of the next primary in the list of addresses.
         to: usize,
     },
 }
 
-/// Why a server is not drained, or not put back, and what to do.
+/// The reason for which a server is not drained, or not put back, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotDrained {
     /// Nobody else is left: this is the last server that is up and not drained.
@@ -50,11 +50,11 @@ pub enum NotDrained {
         /// A server that could be the primary by SWITCHOVER.
         replica: Option<Address>,
     },
-    /// Put back, it would leave the servers without a primary.
+    /// The servers would have no primary with this one put back.
     NoPrimary {
         /// The server that was to be put back.
         with: Address,
-        /// In the words that the table `servers` has for it.
+        /// The reason in the words that the table `servers` has for it.
         reason: String,
     },
 }
@@ -88,25 +88,25 @@ impl fmt::Display for NotDrained {
 
 impl std::error::Error for NotDrained {}
 
-/// What orders have said of the address at a place.
+/// The orders about the address at a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Ordered {
-    /// Nothing.
+    /// No order.
     #[default]
     Nothing,
-    /// It is drained, and with it the server there by whatever address.
+    /// The address is drained, and with it the server there by whatever address.
     Drained,
-    /// It was, and its name has come to lead elsewhere. By that name no server is used; what was drained is the one with this identity, where
-    /// that was known, and not the one that is there now by its other addresses.
+    /// The address is drained, and its name has come to lead elsewhere. No server is used by that name. The drained server is the one with this
+    /// identity, where that was known. The server that is there now is not drained by its other addresses.
     Left(String),
 }
 
-/// What is drained.
+/// The drained servers.
 #[derive(Debug, Default)]
 pub(super) struct Drains {
-    /// By the places of addresses.
+    /// Orders by the places of addresses.
     ordered: Vec<Ordered>,
-    /// Since when nobody takes writes but what is drained.
+    /// Time since which nobody takes writes but drained servers.
     without_others: Option<Instant>,
 }
 
@@ -115,25 +115,25 @@ impl Drains {
         Self { ordered: vec![Ordered::Nothing; count], without_others: None }
     }
 
-    /// When a drained server is used for want of others, should none come.
+    /// Returns the time at which a drained server is used for want of others, should none come.
     pub(super) fn ends(&self, hold: Duration) -> Option<Instant> {
         self.without_others.map(|since| since + patience(hold))
     }
 }
 
-/// How long nobody else may take writes before a drained server is used. A failover is over by then as a rule; and what has waited since its
-/// beginning still has as long again.
+/// Returns how long nobody else may take writes before a drained server is used. A failover is over by then as a rule. Statements that have
+/// waited since its beginning still have as long again.
 fn patience(hold: Duration) -> Duration {
     hold / 2
 }
 
 impl Cluster {
-    /// Whether the server there is drained, by this address or by another one of the same server.
+    /// Says whether the server there is drained, by this address or by another one of the same server.
     pub(crate) fn is_drained(&self, place: usize) -> bool {
         self.drain_it(place, &self.drains.ordered).next().is_some()
     }
 
-    /// The places by whose orders the server there is drained.
+    /// Returns the places with orders that drain the server there.
     fn drain_it<'a>(&'a self, place: usize, ordered: &'a [Ordered]) -> impl Iterator<Item = usize> + 'a {
         // Workers but the first know of no order, and of no server.
         let is =
@@ -146,7 +146,7 @@ impl Cluster {
         ordered.iter().enumerate().filter(drains).map(|(other, _)| other)
     }
 
-    /// The name of the address at a place leads elsewhere, where nobody has been asked yet.
+    /// Notes that the name of the address at a place leads elsewhere, where nobody has been asked yet.
     pub(super) fn begin_elsewhere(&mut self, now: Instant, place: usize, reason: &str) {
         let standing = &mut self.standings[place];
         let ordered = self.drains.ordered.get_mut(place);
@@ -166,17 +166,18 @@ impl Cluster {
         (0..self.standings.len()).map(is_drained).collect()
     }
 
-    /// The orders without those by which the server there is drained.
+    /// Returns the orders without those that drain the server there.
     fn without(&self, place: usize) -> Vec<Ordered> {
         let mut ordered = self.drains.ordered.clone();
         self.drain_it(place, &self.drains.ordered).for_each(|other| ordered[other] = Ordered::Nothing);
         ordered
     }
 
-    /// Takes a server out of the choice, or puts it back, unless that changes the primary, which is `present`, and nothing is ready for it.
+    /// Takes a server out of the choice, or puts it back. Does neither where that changes the primary, which is `present`, and nothing is ready
+    /// for it.
     ///
     /// # Errors
-    /// Why it may not be, and what to do.
+    /// The reason for which the order is refused, and what to do.
     pub(super) fn drain(
         &mut self,
         order: DrainOrder,
@@ -212,7 +213,7 @@ impl Cluster {
         Ok(DrainOutcome::Done)
     }
 
-    /// Whether a server is up that is not among these.
+    /// Says whether a server is up that is not among these.
     fn remains(&self, drained: &[bool]) -> bool {
         self.standings
             .iter()
@@ -220,7 +221,7 @@ impl Cluster {
             .any(|(server, drained)| !drained && server.state() == ServerState::Up)
     }
 
-    /// Why the primary cannot be drained.
+    /// Returns the reason for which the primary cannot be drained.
     fn nobody_instead(&self, place: usize, after: &[bool], addresses: &[Address]) -> NotDrained {
         let replica = self.standings.iter().zip(after).position(|(server, drained)| {
             !drained && server.state() == ServerState::Up && server.believed().role == ServerRole::Replica
@@ -229,8 +230,8 @@ impl Cluster {
         NotDrained::OnlyWriter { primary: addresses[place].clone(), replica }
     }
 
-    /// The primary by how all of them stand, drained ones left out. Where nobody else takes writes for long, a drained one is drained no more:
-    /// a drain is there to save clients from errors, and without any server each of them would get one.
+    /// Chooses the primary by all standings, drained servers left out. Where nobody else takes writes for long, a drained server is drained no
+    /// more: a drain is there to save clients from errors, and without any server each of them would get one.
     pub(super) fn choose_undrained(
         &mut self,
         now: Instant,

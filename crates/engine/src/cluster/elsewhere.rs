@@ -1,4 +1,4 @@
-//! Statements that may run on another server: their backend is lost, or the server has refused them for what it is to the others.
+//! Statements that may run on another server: their backend is lost, or the server has refused them because of its role.
 
 use seam::Instant;
 use wire::StatusFlags;
@@ -16,18 +16,18 @@ use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::workers::letter::Letter;
 
-/// What becomes of a statement where there may be another server.
+/// The fate of a statement where there may be another server.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Fate {
-    /// Its client hears of the loss: nobody knows whether it has run, or there is no other server.
+    /// The client hears of the loss: nobody knows whether the statement has run, or there is no other server.
     Lost,
-    /// Its client's transaction is rolled back, which it hears with this sequence number, and goes on.
+    /// The client's transaction is rolled back. The client hears that with this sequence number, and goes on.
     RolledBack(ClientKey, u8),
-    /// It is queued once more.
+    /// The statement is queued once more.
     WaitsAgain(ClientKey, SentBefore),
 }
 
-/// Clients with statements on servers, and what is known of the primary.
+/// The clients with statements on servers, and the knowledge of the primary.
 pub(crate) struct Elsewhere<'a> {
     pub(crate) now: Instant,
     pub(crate) settings: &'a Settings,
@@ -39,8 +39,8 @@ pub(crate) struct Elsewhere<'a> {
 }
 
 impl Elsewhere<'_> {
-    /// What becomes of a statement whose backend is lost. What may have run is never sent again, and is counted where nobody will ever know. `begun`:
-    /// its client has got a part of the answer.
+    /// Returns the fate of a statement that has lost its backend. A statement that may have run is never sent again, and is counted where nobody
+    /// will ever know. `begun`: its client has got a part of the answer.
     pub(crate) fn lost(&mut self, statement: &InFlight, begun: bool) -> Fate {
         if !self.settings.cluster.several {
             return Fate::Lost;
@@ -96,13 +96,13 @@ impl Elsewhere<'_> {
         Some(Fate::WaitsAgain(key, if was_sent { SentBefore::Lost } else { SentBefore::No }))
     }
 
-    /// Whether a client's statement has come so lately that it may wait for another server.
+    /// Says whether a client's statement has come so lately that it may wait for another server.
     fn is_held(&self, key: ClientKey) -> bool {
         let request = self.clients.get(key).and_then(|client| client.request.as_deref());
         request.is_some_and(|request| self.now.since(request.turn.arrival.at) < self.settings.cluster.hold)
     }
 
-    /// Says whether the server's refusal of what is first in flight on a backend may be kept from its client, since it goes elsewhere.
+    /// Says whether the refusal of the first statement in flight on a backend may be kept from its client, since the statement goes elsewhere.
     pub(crate) fn may_go(&self, backend: BackendKey) -> bool {
         let Some(statement) = self.servers[backend].in_flight.front() else { return false };
         let Owner::Client { client, command: RequestKind::Query | RequestKind::Execute } = statement.owner
@@ -127,7 +127,7 @@ impl Elsewhere<'_> {
             && self.pool.workers.chosen.believes_refusals(self.now, self.following.choice)
     }
 
-    /// The server has refused a client's statement for what it is to the others: nothing of it has run, and no other goes there on this backend.
+    /// Returns the fate of a client's statement that the server has refused because of its role. Nothing of it has run. The backend is closed.
     pub(crate) fn refused(&mut self, key: BackendKey, client: ClientKey, statement: &mut InFlight) -> Fate {
         let several = self.settings.cluster.several;
         let doubts = !self.following.is_former(several, &self.servers[key].place);
@@ -152,7 +152,7 @@ impl Elsewhere<'_> {
         Fate::WaitsAgain(client, SentBefore::Refused(Box::new(error)))
     }
 
-    /// The code of the error with which the server has refused a client's statement, where that waits still.
+    /// Returns the code of the error with which the server has refused a client's statement, where the statement still waits.
     pub(crate) fn refused_with(&self, client: ClientRef) -> Option<u16> {
         match self.waits_again(client)? {
             SentBefore::Refused(error) => Some(error.code),
@@ -160,8 +160,8 @@ impl Elsewhere<'_> {
         }
     }
 
-    /// The primary has functions, of which a client's read may have called one before its backend was lost. Says whether that was to be read
-    /// once more; nobody will ever know then what it has written.
+    /// Says whether a client's read was to be sent once more. To be asked where the primary has functions, since the read may have called one
+    /// before its backend was lost. Nobody will ever know its writes then, and it is counted.
     pub(crate) fn may_have_written(&self, client: ClientRef) -> bool {
         let repeats = matches!(self.waits_again(client), Some(SentBefore::Lost));
         if repeats {
@@ -170,7 +170,7 @@ impl Elsewhere<'_> {
         repeats
     }
 
-    /// What was before, of a client's statement that was sent and is queued once more; `None` where it is not any more.
+    /// Returns how a client's statement was sent before, where it is queued once more; `None` where it is not any more.
     fn waits_again(&self, client: ClientRef) -> Option<&SentBefore> {
         let client = self.clients.find(client).filter(|client| matches!(client.phase(), Phase::Queued))?;
         client.request.as_ref().map(|request| &request.tries.sent_before)
@@ -189,7 +189,7 @@ mod tests {
 
     const OWN: Owner = Owner::Client { client: client_key(0), command: RequestKind::Query };
 
-    /// What becomes of this whose backend is lost, while a client's statement is on the way; and of how many nobody knows whether they have run.
+    /// Returns the fate of a request that has lost its backend while a client's statement is on the way, and the count of unknown outcomes.
     fn lost(several: bool, owner: Owner, text: &str, in_transaction: bool) -> (Fate, u64) {
         let mut engine = with_backends();
         engine.settings.cluster.several = several;

@@ -1,12 +1,12 @@
-//! Texts of servers that go into tables, the log and pages of ours: whoever runs a server, or stands between, may write what he likes there.
+//! Texts of servers that go into our tables, log and pages. Anybody who runs a server, or stands between, may write anything there.
 
-/// A reason is a sentence; what a server adds to it is an error of at most 512 bytes (MYSQL_ERRMSG_SIZE), and rarely more than half of that.
+/// Longest reason, in letters. It is a sentence. A server adds an error of at most 512 bytes (MYSQL_ERRMSG_SIZE), rarely over half of that.
 const LONGEST_REASON: usize = 500;
 
-/// What tells a server from others: an id of 36 letters, or names and a path (`PATH_MAX` is 4,096).
+/// Longest identity, in letters: an id of 36 letters, or names and a path (`PATH_MAX` is 4,096).
 const LONGEST_IDENTITY: usize = 5_000;
 
-/// Of so many letters, and none that could begin another line, colour a terminal or turn the direction of a text.
+/// Returns a reason of bounded length, without a letter that could begin another line, colour a terminal or turn the direction of a text.
 pub(crate) fn reason(text: &str) -> String {
     shortened(text, LONGEST_REASON)
 }
@@ -15,7 +15,7 @@ pub(super) fn identity(text: &str) -> String {
     shortened(text, LONGEST_IDENTITY)
 }
 
-/// Whatever its length, which the bound on answers bounds: half of a set of GTIDs would be another one.
+/// Returns a position of any length, which the bound on answers bounds: half of a set of GTIDs would be another one.
 pub(super) fn position(text: &str) -> String {
     text.chars().map(shown).collect()
 }
@@ -29,7 +29,7 @@ pub(super) fn shortened(text: &str, longest: usize) -> String {
     kept
 }
 
-/// A letter, or what stands for one that is not to be shown as it is. The log escapes the rest; as it were, nothing is escaped twice.
+/// Returns a letter, or the one that is shown instead. The log escapes the rest. Already escaped letters are never escaped twice.
 fn shown(letter: char) -> char {
     match letter {
         '\\' | '\'' | '"' => letter,

@@ -1,9 +1,9 @@
-//! The servers behind several addresses: what each is to the others, and which of them is the primary.
+//! The servers behind several addresses: the role of each, and the choice of the primary among them.
 //!
-//! The first worker watches them ([`watching`]), each by a check on a connection of its own ([`check`]). What a server says of itself ([`reading`]) is judged
-//! ([`verdict`]), and what several checks in a row say is how it stands ([`standing`]). From how all of them stand follows which is the
-//! primary ([`choice`], [`primary`]), whereby an operator may leave some out ([`drain`]); all workers hear of it ([`chosen`]), and take it
-//! up ([`taking_up`]). What was on the way to the former one may go to the next ([`elsewhere`]).
+//! The first worker watches them ([`watching`]), each by a check on a connection of its own ([`check`]). A server's answers ([`reading`])
+//! are judged ([`verdict`]), and several checks in a row make its standing ([`standing`]). From all standings follows which server is the
+//! primary ([`choice`], [`primary`]). An operator may leave some out ([`drain`]). All workers hear of the choice ([`chosen`]), and take it
+//! up ([`taking_up`]). Statements on the way to the former primary may go to the next ([`elsewhere`]).
 
 pub(crate) mod aurora;
 pub(crate) mod check;
@@ -49,37 +49,37 @@ use crate::outside::named::{ServerRole, ServerState};
 use crate::readers::replicas::{Fitness, Replicas};
 use crate::settings::Settings;
 
-/// The servers of this worker; empty where there is but one, and on all workers but the first.
+/// The servers of this worker. Empty where there is but one, and on all workers but the first.
 pub(crate) struct Cluster {
-    /// By their places in the list of addresses.
+    /// Checks by their places in the list of addresses.
     checks: Vec<Check>,
     standings: Vec<Standing>,
     last_token: u64,
     /// The place of the primary, or of the last one.
     primary: Option<usize>,
-    /// Since when it is that.
+    /// Time since which that server is the primary.
     primary_since: Instant,
-    /// The primary has refused a statement, and is asked whether it is that still.
+    /// Set while the primary is asked whether it still is the primary, since it has refused a statement.
     doubt: Option<Doubt>,
     failovers: Failovers,
-    /// A planned change of the primary is under way.
+    /// Set while a planned change of the primary is under way.
     switching: Option<Switching>,
     /// Servers that are not to be chosen.
     drains: Drains,
-    /// What is worth a line beside the choice.
+    /// Events that are worth a line beside the choice.
     told: Vec<Event>,
-    /// A server has been asked since clients would last have been told of all.
+    /// True where a server has been asked since clients were last told of all.
     has_news: bool,
-    /// What the primary was known to have, or the last one.
+    /// Position that the primary was known to have, or the last one.
     known: Known,
-    /// The server at this place would be the primary, but lacks that, as its check at this time has said.
+    /// Place of the server that would be the primary but lacks transactions, the time of its check, and the lack.
     behind: Option<(usize, Instant, Behind)>,
-    /// The server at this place would be the primary since then.
+    /// Place of the server that would be the primary, and the time since which.
     next: Option<(usize, Instant)>,
-    /// When the primary was last found to be well, and what had been counted then.
+    /// Time at which the primary was last found to be well. Below are the counts of that time.
     known_well: Instant,
     before: Counts,
-    /// The number of the last backend that may wait for a proof, see [`proof`], and up to which one that has been had.
+    /// Number of the last backend that may wait for a proof, see [`proof`]. Below is the number up to which there is one.
     connected: u64,
     proved: u64,
 }
@@ -109,21 +109,21 @@ impl Cluster {
         }
     }
 
-    /// Whether this worker checks servers.
+    /// Says whether this worker checks servers.
     pub(crate) fn is_watching(&self) -> bool {
         !self.checks.is_empty()
     }
 }
 
-/// What a server has said of itself before this counts no more.
+/// A doubt about the primary. A server's answers from before this count no more.
 struct Doubt {
     choice: Choice,
     since: Instant,
-    /// It has been asked later, or could not be.
+    /// True once the server has been asked later, or could not be.
     is_over: bool,
 }
 
-/// What a step of the checks has at hand.
+/// The parts that a step of the checks works with.
 pub(crate) struct Step<'a> {
     pub(crate) now: Instant,
     pub(crate) settings: &'a Settings,
@@ -131,15 +131,15 @@ pub(crate) struct Step<'a> {
     pub(crate) effects: Vec<Effect>,
 }
 
-/// What follows from a step beyond the servers.
+/// A consequence of a step beyond the servers.
 pub(crate) enum Effect {
-    /// The connection is that of the check at this place.
+    /// The connection belongs to the check at this place.
     Serves { connection: ConnectionId, place: usize },
-    /// The connection is nobody's any more.
+    /// The connection belongs to nobody any more.
     Ended { connection: ConnectionId },
     /// A password is to be encrypted for a check's login.
     Encrypt { connection: ConnectionId, work: Work },
-    /// A server stands otherwise than before.
+    /// The standing of a server has changed.
     Changed { place: usize },
 }
 
@@ -151,7 +151,7 @@ impl Cluster {
         }
     }
 
-    /// A server has been asked, by a check that began at this time. Says whether it stands otherwise than before.
+    /// Takes in a check that began at this time. True where the server's standing has changed.
     fn asked(&mut self, place: usize, began: Instant, checked: Checked) -> bool {
         if let Some(doubt) = &mut self.doubt {
             doubt.is_over |= doubt.choice.place == Some(place) && began >= doubt.since;
@@ -164,14 +164,14 @@ impl Cluster {
         self.standings[place].take(checked)
     }
 
-    /// The primary's check has answered what was asked after these backends were connected.
+    /// Notes that the primary's check has answered a question that was put after these backends were connected.
     fn proves(&mut self, place: usize, covers: u64) {
         if self.primary == Some(place) && self.standings[place].is_certain() {
             self.proved = self.proved.max(covers);
         }
     }
 
-    /// Whether backends wait for a word of this server's check. As long as it is not certain itself, only a whole round says anything.
+    /// Says whether backends wait for a word of this server's check. While its standing is not certain, only a whole round says anything.
     fn is_to_prove(&self, place: usize) -> bool {
         let standing = &self.standings[place];
         self.primary == Some(place)
@@ -180,14 +180,14 @@ impl Cluster {
             && standing.is_certain()
     }
 
-    /// A server stands otherwise than before.
+    /// Returns the event of a server with a changed standing.
     fn changed(&self, place: usize, address: Address) -> Event {
         let standing = &self.standings[place];
         let (state, role) = (standing.state(), standing.believed().role);
         Event::ServerChanged { address, state, role, reason: standing.verdict().reason.clone() }
     }
 
-    /// Says which servers may be read from beside the primary. True where that has changed.
+    /// Tells which servers may be read from beside the primary. True where that has changed.
     fn say_replicas(&self, chosen: &Chosen, replicas: &Replicas, max_lag: Duration) -> bool {
         let primary = chosen.get().place;
         let is_node = |place: usize| self.standings[place].believed().role == ServerRole::Node;
@@ -207,8 +207,8 @@ impl Cluster {
         self.standings.iter().enumerate().map(say).fold(false, |before, news| before | news)
     }
 
-    /// Whether a server has what the primary writes, sooner or later. One that follows nobody may have what the primary never had: a former
-    /// primary that is back.
+    /// Says whether a server has all that the primary writes, sooner or later. A server that follows nobody may have data that the primary never
+    /// had: it may be a former primary that is back.
     fn may_be_read_from(&self, standing: &Standing, has_primary: bool, max_lag: Duration) -> bool {
         let found = standing.believed();
         let is_behind = matches!(found.follows, Follows::Storage(lag) if lag > max_lag);
@@ -227,7 +227,7 @@ impl Cluster {
         }
     }
 
-    /// When [`Self::turn`] has something to do.
+    /// Returns the time at which [`Self::turn`] has something to do.
     pub(crate) fn next_turn(&self, settings: &Settings) -> Option<Instant> {
         let checks = self.checks.iter().filter_map(|check| check.next(settings.cluster.check_timeout));
         let drain = self.drains.ends(settings.cluster.hold);

@@ -1,30 +1,31 @@
-//! How far servers are, by their GTIDs: what one lacks of another's. Pure functions.
+//! Compares how far servers are, by their GTIDs. Pure functions.
 //!
-//! MariaDB writes `domain-server-number` for the last one of each domain, whose numbers only grow: what a server has written last or got
-//! last (gtid_current_pos), has got last (gtid_slave_pos), and has in its binary log last of each writer (gtid_binlog_state). MySQL writes sets,
-//! `uuid:1-5:7` or with a tag `uuid:tag:1-5` (gtid_executed); a node of Galera has one such range, see [`super::reading`].
+//! MariaDB writes `domain-server-number` for the last GTID of each domain. The numbers of a domain only grow. The variables are the last one
+//! that a server has written or got (gtid_current_pos), has got (gtid_slave_pos), and has in its binary log from each writer
+//! (gtid_binlog_state). MySQL writes sets, `uuid:1-5:7` or with a tag `uuid:tag:1-5` (gtid_executed). A node of Galera has one such
+//! range, see [`super::reading`].
 
 use std::collections::BTreeMap;
 
-/// So many ranges are named of what is missing: enough to find the rest by.
+/// Number of missing ranges that are named: enough to find the rest by.
 const NAMED: usize = 4;
 
 /// Numbers from the first to the last.
 type Interval = (u64, u64);
 
-/// What a new primary lacks of what the former one was known to have.
+/// The part of the former primary's known position that a new one lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Behind {
-    /// Nothing.
+    /// The new one lacks nothing.
     Nothing,
-    /// These GTIDs, the first few of them.
+    /// The new one lacks these GTIDs, of which the first few are named.
     Lacks(String),
     /// One of both does not say, or they say it in different ways.
     #[default]
     Unknown,
 }
 
-/// Says whether a server has all of another one's position, both as the servers write them.
+/// Says what a server lacks of another one's position, both as the servers write them.
 pub fn compare(wanted: &str, own: &str) -> Behind {
     let missing = match (domains(wanted), sets(wanted)) {
         // One that has nothing lacks everything.
@@ -39,8 +40,8 @@ pub fn compare(wanted: &str, own: &str) -> Behind {
     }
 }
 
-/// Says whether a replica has all of what the primary had. Of MariaDB's GTIDs the number tells that only where one server has written both: a
-/// replica that had got more of the former primary than the present one did has the larger number, and lacks what the present one has written.
+/// Says whether a replica has all that the primary had. The number of a GTID of MariaDB tells that only where one server has written both. A
+/// replica may have got more of the former primary than the present one did. It has the larger number then, and lacks the present one's writes.
 pub(crate) fn has_all_of_primary(wanted: &str, own: &str) -> bool {
     let is_of_one_line = match (domains(wanted), domains(own)) {
         (Some(wanted), Some(own)) => {
@@ -65,12 +66,12 @@ fn said(missing: &[String]) -> String {
 /// The servers that have written in a domain, and the last number of each.
 type Servers = BTreeMap<u64, u64>;
 
-/// The server that wrote last, and the number.
+/// Returns the server that wrote last, and its number.
 fn latest(servers: &Servers) -> Option<(u64, u64)> {
     servers.iter().map(|(&server, &number)| (server, number)).max_by_key(|&(_, number)| number)
 }
 
-/// MariaDB's, by domain. `None` where it is none of these.
+/// Reads a position of MariaDB, by domain. `None` where the text is none.
 fn domains(position: &str) -> Option<BTreeMap<u64, Servers>> {
     let of_domain = |gtid: &str| {
         let mut numbers = gtid.split('-').map(|number| number.parse::<u64>().ok());
@@ -86,8 +87,8 @@ fn domains(position: &str) -> Option<BTreeMap<u64, Servers>> {
     Some(found)
 }
 
-/// Of each domain the last one counts. Where it is known what the other server has of its writer's, that tells. Else the numbers of the
-/// domain have to do: a larger one by somebody else may stand for more than there is.
+/// Returns the missing GTIDs of a MariaDB. Of each domain the last GTID counts. Where the other server's number for the same writer is known,
+/// that tells. Else the numbers of the domain have to do: a larger one by another writer may stand for more than there is.
 fn lacks_of_domains(wanted: &BTreeMap<u64, Servers>, own: &BTreeMap<u64, Servers>) -> Vec<String> {
     let lack = |(domain, servers): (&u64, &Servers)| {
         let (server, number) = latest(servers)?;
@@ -109,7 +110,7 @@ fn lacks_of_domains(wanted: &BTreeMap<u64, Servers>, own: &BTreeMap<u64, Servers
     wanted.iter().filter_map(lack).collect()
 }
 
-/// MySQL's: of each id the numbers, in order. `None` where it is none of these.
+/// Reads a position of MySQL: of each id the numbers, in order. `None` where the text is none.
 fn sets(position: &str) -> Option<BTreeMap<String, Vec<Interval>>> {
     let mut found: BTreeMap<String, Vec<Interval>> = BTreeMap::new();
     for set in position.split(',').map(str::trim).filter(|set| !set.is_empty()) {
@@ -153,7 +154,7 @@ fn lacks_of_sets(
     missing
 }
 
-/// What is left of an interval without others, which are in order.
+/// Returns the rest of an interval without others, which are in order.
 fn without((first, last): Interval, others: &[Interval]) -> Vec<Interval> {
     let (mut rests, mut next) = (Vec::new(), first);
     let begin = others.partition_point(|&(_, to)| to < first);

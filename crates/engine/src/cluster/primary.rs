@@ -1,4 +1,4 @@
-//! Who the primary is, as the first worker finds it, and what is remembered of each change.
+//! The primary as the first worker finds it, and the record of each change.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,48 +14,48 @@ use crate::outside::event::Event;
 use crate::outside::named::ServerState;
 use crate::settings::Settings;
 
-/// The changes that are remembered: nobody looks further back than an incident.
+/// Most changes that are remembered: nobody looks further back than an incident.
 const REMEMBERED: usize = 100;
 
-/// The time in which there was no primary, or another one than before.
+/// A time without a primary, or a change from one to another.
 #[derive(Clone, Debug)]
 pub(super) struct Failover {
-    /// When the former one was given up.
+    /// Time at which the former primary was given up.
     pub(super) began: Instant,
-    /// When there was one again; `None` while there is none.
+    /// Time at which there was a primary again; `None` while there is none.
     pub(super) ended: Option<Instant>,
-    /// The places of both.
+    /// Place of the former primary. Below is that of the new one.
     pub(super) from: usize,
     pub(super) to: Option<usize>,
-    /// What the new one lacked, as it was taken.
+    /// The lack of the new one as it was taken.
     pub(super) behind: Behind,
-    /// What had been counted when the former one was last known to be well: what is lost with a server is lost before anybody knows.
+    /// Counts when the former one was last known to be well: losses with a server come before anybody knows of them.
     before: Counts,
-    /// What became of clients; `None` of the latest, of which it is still being counted.
+    /// Counts of clients' fates; `None` for the latest change, where they still grow.
     counts: Option<Counts>,
 }
 
-/// What the primary is known to have, by its checks.
+/// The position that the primary is known to have, by its checks.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     identity: String,
-    /// What it has had for a check's interval: the last of what it says may be on its way to the others, acknowledged to nobody.
+    /// Position that it has had for a check's interval. The last of its word may be on its way to the others, acknowledged to nobody.
     position: String,
     latest: String,
-    /// What it had, and has no more since it was not used: it has lost that, or has been made anew.
+    /// The part of the position that it had and has no more since it was not used: it has lost that, or has been made anew.
     lost: Behind,
 }
 
 impl Known {
-    /// That of a server which is the primary from now on.
+    /// Makes the record of a server that is the primary from now on.
     fn of(verdict: &Verdict) -> Self {
         // What it had before its GTIDs ended would do for all that it has written since.
         let position = if verdict.writes_without_gtids { String::new() } else { verdict.position.clone() };
         Self { identity: verdict.identity.clone(), latest: position.clone(), position, lost: Behind::Nothing }
     }
 
-    /// Takes in what its check has found. What it was known to have stays known where it comes back with less, since that was acknowledged,
-    /// and where another server is in its place.
+    /// Takes in the verdict of its check. The known position stays where the server comes back with less, since that was acknowledged, and
+    /// where another server is in its place.
     pub(super) fn take(&mut self, verdict: &Verdict) {
         // One that its cluster has left says nothing of what that has.
         if !verdict.is_well || self.identity != verdict.identity {
@@ -111,7 +111,7 @@ impl Failovers {
         });
     }
 
-    /// Since when there is no primary, where the last one is none any more.
+    /// Returns the time since which there is no primary, where the last one is none any more.
     pub(super) fn under_way_since(&self) -> Option<Instant> {
         self.0.back().filter(|last| last.ended.is_none()).map(|last| last.began)
     }
@@ -122,7 +122,7 @@ impl Failovers {
         }
     }
 
-    /// The latest first, with what became of clients.
+    /// Returns the changes, the latest first, each with the counts of clients' fates.
     pub(super) fn iter(&self, chosen: &Chosen) -> impl Iterator<Item = (&Failover, Counts)> {
         let latest = chosen.tally.counts();
         self.0
@@ -132,18 +132,18 @@ impl Failovers {
     }
 }
 
-/// What follows from how the servers stand.
+/// The conclusion from the standings of the servers.
 enum Outcome {
-    /// The present primary stays that.
+    /// The present primary stays the primary.
     Stays,
-    /// The server there is to be the primary, and lacks so much.
+    /// The server there is to be the primary, with this lack.
     Becomes(usize, Behind),
-    /// Nobody is.
+    /// No server is the primary.
     Without(NoPrimary),
 }
 
 impl Cluster {
-    /// Chooses anew by how the servers stand, and tells all workers. Returns what is worth a line in the log.
+    /// Chooses anew by the standings of the servers, and tells all workers. Returns the event that is worth a line in the log.
     pub(super) fn choose(&mut self, now: Instant, chosen: &Chosen, settings: &Settings) -> Option<Event> {
         let addresses = settings.server.as_slice();
         let choice = chosen.get();
@@ -198,8 +198,8 @@ impl Cluster {
         }
     }
 
-    /// Has who would be the next primary asked once more: what it said of itself may be as old as its check takes, and it may have been made
-    /// a replica since, or a copy of another server.
+    /// Has the next primary asked once more. Its last answers may be as old as its check takes, and it may have been made a replica since, or a
+    /// copy of another server.
     fn ask_again(&mut self, now: Instant, outcome: Outcome) -> Outcome {
         let Outcome::Becomes(place, _) = outcome else {
             self.next = None;
@@ -217,8 +217,8 @@ impl Cluster {
         Outcome::Without(NoPrimary::Unconfirmed(place))
     }
 
-    /// Has the primary asked whether it is that still; true once that has been done. It stays the primary where it says so, and where
-    /// it cannot be asked, that is judged as ever.
+    /// Has the primary asked whether it still is the primary. True once that has been done. It stays where it says so. Where it cannot be
+    /// asked, that is judged as always.
     fn is_doubt_over(&mut self, now: Instant, choice: Choice, chosen: &Chosen) -> bool {
         let Some(place) = choice.place else { return true };
         let doubt = self.doubt.take_if(|doubt| doubt.choice != choice || doubt.is_over);
@@ -236,13 +236,13 @@ impl Cluster {
         false
     }
 
-    /// The server there is the one of which is known what it had. It is used with whatever it has, as one server alone would be.
+    /// Says whether the server there is the one with the known position. It is used with any position, as one server alone would be.
     fn is_known(&self, place: usize) -> bool {
         self.standings[place].believed().identity == self.known.identity
     }
 
-    /// The server there is in use: what is known of it is what it has, also where that is less than before (RESET MASTER), or another
-    /// one has come to its address.
+    /// Takes the position of the server there, which is in use, for the known one. That may be less than before (RESET MASTER), or another
+    /// server may have come to its address.
     fn follow_known(&mut self, place: usize) {
         let believed = self.standings[place].believed();
         let has_lost = matches!(self.known.lost, Behind::Lacks(_));
@@ -251,7 +251,7 @@ impl Cluster {
         }
     }
 
-    /// What the server there lacks of what the primary was known to have.
+    /// Returns the part of the primary's known position that the server there lacks.
     fn compare(&mut self, place: usize) -> Behind {
         let standing = &self.standings[place];
         let own = standing.believed();
@@ -267,7 +267,7 @@ impl Cluster {
         behind
     }
 
-    /// Why the server there is taken for what it is, and why it is not used.
+    /// Returns the reasons for which the server there is taken for what it is, and is not used.
     pub(super) fn reason_of(&self, place: usize, addresses: &[Address]) -> String {
         let reason = self.standings[place].verdict().reason.clone();
         let reason = match (0..place).find(|&other| self.is_same(place, other)) {
@@ -290,7 +290,7 @@ impl Cluster {
         }
     }
 
-    /// Notes what has been counted up to the last check that found the primary well.
+    /// Notes the counts of the time of the last check that found the primary well.
     fn note_well(&mut self, present: Option<usize>, chosen: &Chosen) {
         let last = present.and_then(|place| self.standings[place].history().next_back());
         if let Some(last) = last.filter(|last| last.verdict.is_writable && last.at > self.known_well) {
@@ -374,7 +374,7 @@ impl Cluster {
         self.standings[place].state() == ServerState::Up
     }
 
-    /// Whether several addresses lead to one server, and that is there.
+    /// Says whether several addresses all lead to one server that is up.
     fn are_all_one_that_is_up(&self) -> bool {
         self.standings.len() > 1
             && (0..self.standings.len()).any(|place| self.is_up(place))

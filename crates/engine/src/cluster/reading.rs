@@ -1,4 +1,4 @@
-//! What a server is asked in a round of checks, and what it answers: plain data, for [`super::verdict`] to judge.
+//! The questions to a server in a round of checks, and its answers: plain data, for [`super::verdict`] to judge.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,42 +10,42 @@ use crate::backend::own_answers::{Named, NamedRow, Row, first_field, rows_of};
 use crate::control::answer::NoAnswer;
 use crate::control::version::Version;
 
-/// A node of Galera on which it is set for all has each SHOW and SELECT wait until it has what its cluster has: one that is behind would be
-/// taken for lost. Other servers know no such variable, and refuse this alone.
+/// Turns off waiting in a node of Galera. With the global setting each SHOW and SELECT waits until the node has all that its cluster has, so
+/// that a node that is behind would be taken for lost. Other servers know no such variable, and refuse this statement alone.
 pub(crate) const NO_SYNC_WAIT: &str = "SET @@session.wsrep_sync_wait = 0";
 
-/// A question of a round, in the order in which they are asked. Which of them follow depends on the answers before.
+/// A question of a round, in the order in which they are put. The earlier answers decide which of them follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// That the answers that follow are given at once. Of each connection the first.
+    /// Has the later answers given at once. The first question on each connection.
     NoSyncWait,
-    /// Nothing: it answers as long as its process is there. Between two rounds, and for itself.
+    /// Asks for nothing: the server answers as long as its process is there. Put between two rounds, and by itself.
     Alive,
-    /// What the server is and whether it takes writes.
+    /// Asks for the kind of the server, and whether it takes writes.
     Variables,
-    /// How far it is: a variable of its own where SHOW VARIABLES would cut it short.
+    /// Asks for the server's position: a variable of its own where SHOW VARIABLES would cut it short.
     Position,
-    /// From whom it replicates.
+    /// Asks for the sources that the server replicates from.
     Replication,
-    /// The same, of a MariaDB of RDS that has refused to say.
+    /// Asks the same of a MariaDB of RDS that has refused to say.
     ReplicaStatus,
-    /// Galera's state.
+    /// Asks for Galera's state.
     Galera,
-    /// The members of Group Replication.
+    /// Asks for the members of Group Replication.
     Group,
-    /// Of Aurora: that times are of UTC.
+    /// Sets the session's time zone to UTC, on Aurora.
     Utc,
-    /// The instances of Aurora.
+    /// Asks for the instances of Aurora.
     Aurora,
 }
 
-/// Asked of each server, whatever it is: a name that a server does not know is a row less, and no error.
+/// The variables that each server is asked for. A name that a server does not know is a row less, and no error.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid','server_id','hostname','port',\
     'datadir','read_only','super_read_only','innodb_read_only','gtid_current_pos','gtid_slave_pos','gtid_binlog_state','wsrep_on','wsrep_desync',\
     'wsrep_reject_queries','wsrep_sst_donor_rejects_queries','pxc_maint_mode','group_replication_group_name',\
     'group_replication_single_primary_mode','aurora_server_id','basedir','gtid_mode')";
 
-/// A set of many ranges is longer than SHOW VARIABLES shows (1,024 bytes).
+/// Asks for MySQL's position. A set of many ranges is longer than SHOW VARIABLES shows (1,024 bytes).
 const GTID_EXECUTED: &str = "SELECT @@global.gtid_executed";
 
 const GALERA: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready','wsrep_cluster_status',\
@@ -56,13 +56,13 @@ const GROUP: &str = "SELECT m.MEMBER_ID, m.MEMBER_STATE, m.MEMBER_ROLE, s.VIEW_I
     FROM performance_schema.replication_group_members AS m \
     LEFT JOIN performance_schema.replication_group_member_stats AS s ON s.MEMBER_ID = m.MEMBER_ID";
 
-/// Before 8.0.2 the members have no roles: the one that writes is told by `super_read_only`.
+/// Asks for the members before 8.0.2. They have no roles there: the one that writes is told by `super_read_only`.
 const GROUP_WITHOUT_ROLES: &str = "SELECT m.MEMBER_ID, m.MEMBER_STATE, '' AS MEMBER_ROLE, s.VIEW_ID \
     FROM performance_schema.replication_group_members AS m \
     LEFT JOIN performance_schema.replication_group_member_stats AS s ON s.MEMBER_ID = m.MEMBER_ID";
 
 impl Question {
-    /// The question's text for a server of this version.
+    /// Returns the question's text for a server of this version.
     pub(crate) fn text(self, version: &Version) -> &'static str {
         match self {
             Self::NoSyncWait => NO_SYNC_WAIT,
@@ -83,20 +83,20 @@ impl Question {
     }
 }
 
-/// What a server has said of itself in a round.
+/// The answers of a server about itself in a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// The same of two addresses where they lead to one server: MySQL's `server_uuid`, or what else tells servers apart.
+    /// Name that is the same by two addresses of one server: MySQL's `server_uuid`, or other values that tell servers apart.
     pub(crate) identity: String,
     pub(crate) read_only: bool,
     pub(crate) super_read_only: bool,
-    /// Of a server that cannot write at all: a reader of Aurora, or one that was started so.
+    /// True for a server that cannot write at all: a reader of Aurora, or one that was started so.
     pub(crate) innodb_read_only: bool,
     /// The server's GTIDs, as it writes them; empty where it has none.
     pub(crate) position: String,
-    /// What it writes has no GTID, whatever it had before: `gtid_mode` of MySQL is OFF or OFF_PERMISSIVE.
+    /// True where its writes have no GTID, whatever it had before: `gtid_mode` of MySQL is OFF or OFF_PERMISSIVE.
     pub(crate) writes_without_gtids: bool,
-    /// It is a server of RDS.
+    /// True for a server of RDS.
     pub(crate) of_rds: bool,
     pub(crate) replication: Replication,
     pub(crate) galera: Option<Galera>,
@@ -104,12 +104,12 @@ pub(crate) struct Reading {
     pub(crate) aurora: Option<Aurora>,
 }
 
-/// From whom a server replicates.
+/// The sources that a server replicates from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Replication {
     /// The server refused to say, with this error.
     Hidden(NoAnswer),
-    /// From these; from nobody where there is none.
+    /// These sources; none where it replicates from nobody.
     From(Vec<Channel>),
 }
 
@@ -124,13 +124,13 @@ impl Default for Replication {
 pub(crate) struct Channel {
     /// Host and port.
     pub(crate) source: String,
-    /// The replica reads what the source has written.
+    /// True while the replica reads the source's log.
     pub(crate) receives: bool,
-    /// The replica carries out what it has read.
+    /// True while the replica carries out the log that it has read.
     pub(crate) applies: bool,
-    /// How far it is behind, as it says; it does not say so where one of both has stopped.
+    /// The replica's lag, as it says. It says none where either has stopped.
     pub(crate) lag: Option<Duration>,
-    /// The error with which one has stopped.
+    /// Error with which one of both has stopped.
     pub(crate) error: String,
 }
 
@@ -138,9 +138,9 @@ pub(crate) struct Channel {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Galera {
     pub(crate) ready: bool,
-    /// The part of the cluster that goes on after a partition.
+    /// True in the part of the cluster that goes on after a partition.
     pub(crate) in_primary_component: bool,
-    /// 4 is synced, 2 gives its data to another node.
+    /// State of the node: 4 is synced, 2 gives its data to another node.
     pub(crate) local_state: u8,
     pub(crate) state_comment: String,
     /// The node's place in the list that all nodes have alike.
@@ -148,13 +148,13 @@ pub(crate) struct Galera {
     pub(crate) desync: bool,
     pub(crate) rejects_queries: bool,
     pub(crate) rejects_as_donor: bool,
-    /// Percona's `pxc_maint_mode` is another than DISABLED.
+    /// True where Percona's `pxc_maint_mode` is another than DISABLED.
     pub(crate) in_maintenance: bool,
-    /// The cluster, the same of all of its nodes.
+    /// Id of the cluster, the same for all of its nodes.
     pub(crate) cluster: String,
-    /// The number of the change of members that it has heard of last.
+    /// Number of the last change of members that the node has heard of.
     pub(crate) view: u64,
-    /// How many it has left.
+    /// Number of members that the cluster has left.
     pub(crate) members: u32,
 }
 
@@ -164,11 +164,11 @@ pub(crate) struct Group {
     /// The member's own line.
     pub(crate) own: Option<Member>,
     pub(crate) members: u32,
-    /// The members that take part: ONLINE or RECOVERING.
+    /// Number of members that take part: ONLINE or RECOVERING.
     pub(crate) alive: u32,
-    /// The same of all members.
+    /// Name of the group, the same for all members.
     pub(crate) name: String,
-    /// When the group began, and the number of the change of members that this one has heard of last.
+    /// Time at which the group began, and the number of the last change of members that this one has heard of.
     pub(crate) view: (u64, u64),
     /// The member's place by the ids of all, where all take writes.
     pub(crate) place: Option<u32>,
@@ -183,16 +183,16 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Whether it is alive and has not left the group.
+    /// Says whether the member is alive and has not left the group.
     pub(crate) fn takes_part(&self) -> bool {
         matches!(self.state.as_str(), "ONLINE" | "RECOVERING")
     }
 }
 
-/// What keeps a server from being judged.
+/// The reason for which a server cannot be judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NotJudged {
-    /// The server does not answer a question without which there is no verdict.
+    /// The server does not answer a question that a verdict needs.
     NoAnswer(NoAnswer),
     /// The server's variables do not say whether it takes writes.
     NoReadOnly,
@@ -213,7 +213,7 @@ pub(crate) struct Round {
     reading: Reading,
     server_uuid: String,
     of_galera: bool,
-    /// The group's name; empty where the server is of none.
+    /// The group's name; empty where the server is in none.
     group: String,
     has_many_primaries: bool,
 }
@@ -222,7 +222,7 @@ impl Round {
     /// Takes in an answer, or the server's error. Returns the next question; `None` at the end of the round.
     ///
     /// # Errors
-    /// What keeps the server from being judged.
+    /// The reason for which the server cannot be judged.
     pub(crate) fn take(
         &mut self,
         version: &Version,
@@ -254,7 +254,7 @@ impl Round {
         Ok(self.next(version, question))
     }
 
-    /// What has been read, at the end of the round.
+    /// Returns the reading at the end of the round.
     pub(crate) fn finish(self) -> Reading {
         self.reading
     }
@@ -367,13 +367,13 @@ impl Round {
     }
 }
 
-/// A `VIEW_ID` as numbers that grow: when the group began, and the changes of members since. Both 0 where a member has none.
+/// Reads a `VIEW_ID` as numbers that grow: when the group began, and the changes of members since. Both 0 where a member has none.
 fn view_of(id: &str) -> (u64, u64) {
     let (began, changes) = id.split_once(':').unwrap_or_default();
     (began.parse().unwrap_or(0), changes.parse().unwrap_or(0))
 }
 
-/// The sources in an answer about replication, whichever of its names for them the server uses.
+/// Returns the sources in an answer about replication, by either of the names that servers have for its columns.
 fn channels_of(kept: &[u8]) -> Vec<Channel> {
     let of_row = |row: NamedRow<'_>| {
         let one_of = |names: [&str; 2]| names.map(|name| row.text(name)).concat();
@@ -395,9 +395,8 @@ fn channels_of(kept: &[u8]) -> Vec<Channel> {
     Named::of(kept).rows().map(of_row).collect()
 }
 
-/// The value of a row of names and values; empty where there is none.
-/// MariaDB's GTIDs in one text, each once. The first of the three lacks what a server had got before it wrote by itself, and what was written
-/// there in the name of another one; the last tells it of each writer, where replicas log what they get.
+/// Returns MariaDB's GTIDs in one text, each once. The first of the three lacks GTIDs that a server got before it wrote by itself, and those
+/// that were written there in the name of another server. The last has them for each writer, where replicas log the GTIDs that they get.
 fn position_of(current: &str, got: &str, logged: &str) -> String {
     // SHOW VARIABLES cuts longer ones short, perhaps in the middle of a number.
     const LONGEST: usize = 1024;
@@ -408,6 +407,7 @@ fn position_of(current: &str, got: &str, logged: &str) -> String {
     gtids.into_iter().collect::<Vec<_>>().join(",")
 }
 
+/// Returns the value of a row of names and values; empty where there is none of this name.
 fn value_of(rows: &[Row], name: &str) -> String {
     let named =
         |row: &&Row| matches!(row.first(), Some(Some(own)) if own.eq_ignore_ascii_case(name.as_bytes()));

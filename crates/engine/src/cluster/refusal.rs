@@ -1,14 +1,14 @@
-//! What a server's refusal of a statement says of the server, and what can have run of a statement that was refused or lost.
+//! The meaning of a server's refusal of a statement, and the part of a refused or lost statement that can have run.
 
 use sql::{Effects, Kind};
 
 use crate::request::{Request, RequestKind};
 
-/// ER_OPTION_PREVENTS_STATEMENT, with which a server refuses writes under `read_only`, and ER_READ_ONLY_MODE, under `innodb_read_only`.
+/// ER_OPTION_PREVENTS_STATEMENT, with which a server refuses writes under `read_only`. Below, ER_READ_ONLY_MODE, under `innodb_read_only`.
 const PREVENTED: u16 = 1290;
 const READ_ONLY_MODE: u16 = 1836;
-/// ER_UNKNOWN_COM_ERROR, with which a node of Galera that is out of the primary component refuses whatever it is sent, before it
-/// begins with it (mysql_execute_command in sql_parse.cc of MariaDB).
+/// ER_UNKNOWN_COM_ERROR. A node of Galera that is out of the primary component refuses every command with it, before it begins with the
+/// command (mysql_execute_command in sql_parse.cc of MariaDB).
 const UNKNOWN_COMMAND: u16 = 1047;
 
 /// Says whether a server's error means that it takes no writes now, or nothing at all.
@@ -23,13 +23,13 @@ pub(crate) fn is_refusal_by_role(code: u16, message: &[u8]) -> bool {
     }
 }
 
-/// Says whether it is a COMMIT and nothing else. One that a server refuses for `read_only` has rolled the transaction back there
+/// Says whether the request is a COMMIT and nothing else. A server that refuses one for `read_only` has rolled the transaction back
 /// (ha_commit_trans in handler.cc of both), and no routine or trigger speaks in its place.
 pub(super) fn is_commit_alone(request: &Request) -> bool {
     request.statement.kind == Kind::Commit && !request.statement.several
 }
 
-/// Says whether a statement leaves an open transaction open, whatever becomes of it: not what commits, by itself or in a routine.
+/// Says whether a statement leaves an open transaction open in any case. One that commits, by itself or in a routine, does not.
 pub(super) fn cannot_commit(request: &Request) -> bool {
     let statement = &request.statement;
     let commits_nothing = matches!(
@@ -50,8 +50,8 @@ pub(super) fn cannot_commit(request: &Request) -> bool {
     commits_nothing && !statement.several && !statement.effects.contains(Effects::UNKNOWN)
 }
 
-/// Says whether nothing of a statement has run that was refused for `read_only`: of one statement alone, and of no routine's, of which
-/// a part may have been let through.
+/// Says whether nothing of a statement has run that was refused for `read_only`. That is so for one statement alone, outside of routines,
+/// since a part of several, or of a routine, may have been let through.
 pub(super) fn may_be_sent_again(request: &Request) -> bool {
     let statement = &request.statement;
     let is_one = matches!(

@@ -2,14 +2,14 @@
 
 use crate::errors::ServerError;
 
-/// Whether a statement was on a server before, and waits to be sent once more.
+/// The earlier sending of a statement that waits to be sent once more.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) enum SentBefore {
     #[default]
     No,
     /// The statement's backend was lost.
     Lost,
-    /// The server has refused it for what it is to the others. The client gets this where that says nothing of the server.
+    /// The server has refused the statement because of its role. The client gets this error where the refusal says nothing of the server.
     Refused(Box<ServerError>),
 }
 

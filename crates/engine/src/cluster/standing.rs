@@ -1,4 +1,4 @@
-//! How a server stands after its last checks: not every check that fails means that the server is down.
+//! The standing of a server after its last checks: not every check that fails means that the server is down.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use seam::Instant;
 use super::verdict::Verdict;
 use crate::outside::named::ServerState;
 
-/// A server that was up is down after so many failed checks in a row: one lost packet is no failure.
+/// Number of failed checks in a row after which a server that was up is down: one lost packet is no failure.
 const FALL: u32 = 2;
 
-/// And up again after so many that worked: one that comes and goes is not taken for a server each time.
+/// Number of checks in a row that work, after which a server is up again: one that comes and goes is not taken for a server each time.
 const RISE: u32 = 2;
 
-/// So many checks in a row after which a member has heard of a change of members, if it is one still: with the usual interval five seconds,
-/// after which Galera takes who is not heard of for gone (evs.suspect_timeout). It hears later where a large change of a table is before it.
+/// Number of checks in a row after which a member has heard of a change of members, if it still is one. That is five seconds at the usual
+/// interval. After that time Galera gives up a silent node (evs.suspect_timeout). A node hears later behind a large change of a table.
 const TOLD: usize = 10;
 
-/// The checks that are remembered, of each address: with two a second, the last half minute; with ten, while there is no primary, six seconds.
+/// Number of checks of each address that are remembered: with two a second, the last half minute; with ten, without a primary, six seconds.
 pub(crate) const REMEMBERED: usize = 60;
 
 /// An outcome of a check.
@@ -33,23 +33,23 @@ pub(crate) struct Checked {
 #[derive(Debug)]
 pub(crate) struct Standing {
     state: ServerState,
-    /// Since when it has had its state and role.
+    /// Time since which the server has had its state and role.
     since: Instant,
-    /// What it last said of itself, or why it said nothing.
+    /// Verdict of the last check, or the reason why there was no answer.
     verdict: Verdict,
-    /// What told it from others when it last said so.
+    /// Name that told the server from others when it last gave one.
     last_identity: String,
-    /// What it is taken for: that, but for the failures that do not count yet.
+    /// Verdict that counts: the last one, but for failures that do not count yet.
     believed: Verdict,
-    /// The group that it was last a member of, by its own word.
+    /// The group that the server was last a member of, by its own word.
     group: Option<String>,
-    /// Since when its membership is what it is.
+    /// Time since which its membership is what it is.
     view_since: Instant,
     in_a_row: u32,
     was_well: bool,
-    /// Its check has lost its connection since.
+    /// True where its check has lost its connection since.
     is_cut_off: bool,
-    /// It has come to another address, where it has not been asked yet.
+    /// True where the server has come to another address and has not been asked there yet.
     has_moved: bool,
     history: VecDeque<Checked>,
 }
@@ -73,7 +73,7 @@ impl Standing {
         }
     }
 
-    /// Takes in the outcome of a check. True where the server's state or role, or whether it takes writes, is another than before.
+    /// Takes in the outcome of a check. True where the server's state or role, or its taking writes, is another than before.
     pub(crate) fn take(&mut self, checked: Checked) -> bool {
         let (now, verdict) = (checked.at, checked.verdict.clone());
         self.in_a_row = if verdict.is_well == self.was_well { self.in_a_row.saturating_add(1) } else { 1 };
@@ -117,7 +117,7 @@ impl Standing {
         is_new
     }
 
-    /// Another server may be at its place from now on, which has yet to be asked. What this one was is not known of that.
+    /// Begins anew, since another server may be at this place from now on, and has yet to be asked. Nothing of this one holds for that.
     pub(crate) fn begin_anew(&mut self, now: Instant, reason: &str) {
         let unreached = Verdict::unreached(reason);
         let believed = Verdict { role: self.believed.role, ..unreached.clone() };
@@ -125,33 +125,33 @@ impl Standing {
         *self = Self { state, since: now, verdict: unreached, believed, has_moved: true, ..Self::new() };
     }
 
-    /// Whether it has come to another address, where it has not been asked yet.
+    /// Says whether the server has come to another address and has not been asked there yet.
     pub(crate) fn has_moved(&self) -> bool {
         self.has_moved
     }
 
-    /// Whether what runs on it may come to its end: it is up, or was that before it came to another address.
+    /// Says whether statements on the server may come to their end: it is up, or was up before it came to another address.
     pub(crate) fn may_end(&self) -> bool {
         self.state == ServerState::Up || self.has_moved
     }
 
-    /// The connection of its check has ended between two rounds: it may be another one by now than it has said.
+    /// Notes that the connection of its check has ended between two rounds: the server may differ from its last word by now.
     pub(crate) fn cut_off(&mut self) {
         self.is_cut_off = true;
     }
 
-    /// Whether it is what it said last, as far as can be told: it was up then, and has been there since.
+    /// Says whether the server's last word still holds, as far as can be told: the server was well then, and has been there since.
     pub(crate) fn is_certain(&self) -> bool {
         self.was_well && !self.is_cut_off
     }
 
-    /// Whether it may have left its group unseen: its check has lost its connection, or failed, and a process that is started anew is in no
-    /// group at first. What is connected to it since before is not affected: that ends with its process.
+    /// Says whether the server may have left its group unseen. Its check has lost its connection, or failed, and a process that is started
+    /// anew is in no group at first. Connections from before are not affected: they end with their process.
     pub(crate) fn may_have_left(&self) -> bool {
         self.state == ServerState::Up && self.believed.is_of_group() && !self.is_certain()
     }
 
-    /// The group that it was a member of and is none of now, as it says.
+    /// Returns the group that the server was a member of and is not in now, as it says.
     pub(crate) fn left(&self) -> Option<&str> {
         self.group.as_deref().filter(|_| self.believed.membership.is_none())
     }
@@ -164,45 +164,45 @@ impl Standing {
         self.since
     }
 
-    /// Since when it has its view of what it is a member of.
+    /// Returns the time since which the server has its present view of its cluster or group.
     pub(crate) fn view_since(&self) -> Instant {
         self.view_since
     }
 
-    /// Whether it has been asked in [`TOLD`] checks in a row that began later and worked: what it has not heard of by then it does not hear.
+    /// Says whether [`TOLD`] checks in a row that began later have worked. A change that the server has not heard of by then it never hears of.
     pub(crate) fn was_asked_since(&self, since: Instant) -> bool {
         let is_later = |checked: &&Checked| checked.verdict.is_well && checked.at >= since + checked.took;
         self.history.iter().rev().take_while(is_later).count() >= TOLD
     }
 
-    /// When the last check began.
+    /// Returns the time at which the last check began.
     pub(crate) fn last_began(&self) -> Instant {
         self.history.back().map_or(Instant::START, |last| {
             Instant::START + (last.at.since(Instant::START).saturating_sub(last.took))
         })
     }
 
-    /// The outcome of the last check.
+    /// Returns the outcome of the last check.
     pub(crate) fn verdict(&self) -> &Verdict {
         &self.verdict
     }
 
-    /// What told it from others when it last said so, also while it is down; empty where it never has.
+    /// Returns the name that told the server from others when it last gave one, also while it is down. Empty where it never has.
     pub(crate) fn last_identity(&self) -> &str {
         &self.last_identity
     }
 
-    /// What the server is taken for.
+    /// Returns the verdict that counts.
     pub(crate) fn believed(&self) -> &Verdict {
         &self.believed
     }
 
-    /// The last checks, the oldest first.
+    /// Returns the last checks, the oldest first.
     pub(crate) fn history(&self) -> impl DoubleEndedIterator<Item = &Checked> {
         self.history.iter()
     }
 
-    /// It is up and takes writes.
+    /// Says whether the server is up and takes writes.
     pub(crate) fn is_writable(&self) -> bool {
         self.state == ServerState::Up && self.believed.is_writable
     }

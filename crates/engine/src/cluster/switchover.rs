@@ -1,5 +1,5 @@
-//! A planned change of the primary, as the operators' side leads it: new transactions wait, open ones go on and end, and then the
-//! servers say who the primary is.
+//! A planned change of the primary, led by the operators' side. New transactions wait, and open ones go on and end. Then the servers
+//! say which of them is the primary.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use super::chosen::Chosen;
 use crate::outside::event::Event;
 use crate::settings::Settings;
 
-/// What the operators' side has decided.
+/// A decision of the operators' side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchStep {
-    /// New transactions wait, and what is open goes on.
+    /// New transactions wait, and open ones go on.
     Begin {
         /// The place of the new primary in the list of addresses.
         to: usize,
-        /// Should nobody say more, it is over after this time.
+        /// Time after which the switchover is over, should no other step follow.
         lasts: Duration,
     },
-    /// Transactions that are still open are rolled back: the roles are about to change.
+    /// Open transactions are rolled back: the roles are about to change.
     EndTransactions,
-    /// The servers say who the primary is, as ever.
+    /// The servers say which one is the primary, as always.
     Over,
 }
 
@@ -30,21 +30,21 @@ pub enum SwitchStep {
 #[derive(Debug)]
 pub(super) struct Switching {
     pub(super) to: usize,
-    /// When it is over by itself.
+    /// Time at which the switchover is over by itself.
     pub(super) until: Instant,
-    /// Since when it is over: what the former primary has said of itself before counts no more, its role may have changed since.
+    /// Time since which it is over. The former primary's answers from before count no more, since its role may have changed.
     pub(super) over: Option<Instant>,
 }
 
 impl Switching {
-    /// When it is over by itself, unless it is.
+    /// Returns the time at which the switchover is over by itself, unless it is over.
     pub(super) fn ends(&self) -> Option<Instant> {
         self.over.is_none().then_some(self.until)
     }
 }
 
 impl Cluster {
-    /// Says whether a switchover is under way, and gives the primary up for it, which is worth a line.
+    /// Says whether a switchover is under way, and gives the primary up for it. Returns the event of that, which is worth a line.
     pub(super) fn gives_way(
         &mut self,
         now: Instant,
@@ -70,7 +70,7 @@ impl Cluster {
         (true, Some(Event::SwitchoverBegan { from: settings.server[from].clone(), to }))
     }
 
-    /// Says whether a server takes writes that is neither the former primary nor the one at this place, nor of a cluster in which several do.
+    /// Says whether a server takes writes other than the former primary and the one at this place. Clusters in which several write do not count.
     fn another_takes_writes(&self, to: usize) -> bool {
         let identity = |place: usize| Some(&self.standings.get(place)?.believed().identity);
         let those: Vec<_> = self.primary.into_iter().chain([to]).filter_map(identity).collect();
@@ -79,7 +79,7 @@ impl Cluster {
         alone.any(|found| !those.contains(&&found.identity))
     }
 
-    /// The servers say who the primary is, as soon as the former one has been asked.
+    /// Ends the switchover: the servers say which one is the primary, as soon as the former one has been asked.
     pub(super) fn switching_ends(&mut self, now: Instant) {
         if self.primary.is_none() {
             self.switching = None;
@@ -90,7 +90,7 @@ impl Cluster {
         self.hurry(now);
     }
 
-    /// A check has ended that began at this time: the former primary has been asked, where it was that one's.
+    /// Notes the end of a check that began at this time. The former primary has been asked, where the check was that one's.
     pub(super) fn switching_asked(&mut self, place: usize, began: Instant) {
         let over = self.switching.as_ref().and_then(|switching| switching.over);
         if self.primary == Some(place) && over.is_some_and(|over| began >= over) {
@@ -98,7 +98,7 @@ impl Cluster {
         }
     }
 
-    /// All servers are asked at once.
+    /// Has all servers asked at once.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.checks.iter_mut().for_each(|check| check.hurry(now));
     }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::cluster::testing::{address, at, member, two_servers, writes};
 
-    /// Two servers, of which the first takes writes and has been chosen.
+    /// Makes two servers. The first takes writes and has been chosen.
     fn two() -> (Cluster, Settings, Chosen) {
         let settings = two_servers();
         let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
@@ -119,7 +119,7 @@ mod tests {
         (cluster, settings, chosen)
     }
 
-    /// A check has begun and ended at this second.
+    /// Takes in a check that has begun and ended at this second.
     fn seen(cluster: &mut Cluster, second: u64, place: usize, writable: bool) {
         cluster.seen(at(second), place, writes(place, writable));
     }
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(chosen.transactions_go_on(), None);
     }
 
-    /// Nobody writes where two take writes, whoever has begun before.
+    /// Nobody writes where two take writes, whatever has begun before.
     #[test]
     fn where_it_has_led_to_no_primary_transactions_do_not_go_on() {
         for (former_writes, other_writes) in [(true, true), (false, false)] {

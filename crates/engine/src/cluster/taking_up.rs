@@ -1,4 +1,4 @@
-//! A worker takes up the choice of a primary: where its backends are opened from now on, and which of them it leaves.
+//! A worker takes up the choice of a primary: the server on which it opens backends from now on, and the backends that it leaves.
 
 use std::rc::Rc;
 
@@ -14,36 +14,36 @@ use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::workers::serving::Serves;
 
-/// What there is to take up.
+/// The news that a worker takes up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TakenUp {
     /// Nothing that anybody has to hear of.
     Nothing,
-    /// The server at this place is the primary. `moves` where the service account is not there yet, or has not found out what it is.
+    /// The server at this place is the primary. `moves` where the service account is not there yet, or does not know the server yet.
     Primary { place: usize, moves: bool },
-    /// The primary was doubted, and is what it was taken for.
+    /// The primary was doubted, and holds.
     Holds,
 }
 
-/// Backends that a worker leaves, and what goes on there meanwhile.
+/// The backends that a worker leaves, and the work that goes on there meanwhile.
 pub(crate) struct Leaving {
-    /// Those on servers that are not the primary.
+    /// Backends on servers that are not the primary.
     pub(crate) backends: Vec<BackendKey>,
     since: Instant,
-    /// What runs there may come to its end.
+    /// True where statements there may come to their end.
     may_end: bool,
-    /// Transactions that are open at this place may go on.
+    /// Place where open transactions may go on.
     goes_on: Option<usize>,
 }
 
-/// How a backend is left.
+/// The way in which a backend is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// Not yet: once what it has has come to its end.
+    /// Not yet: once its work has come to its end.
     Later,
     /// In the orderly way.
     InOrder,
-    /// Given up: it is down, or what is in flight there has had its time.
+    /// Given up: it is down, or its requests in flight have had their time.
     GivenUp,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct TakingUp<'a> {
 }
 
 impl Backend {
-    /// Statements go elsewhere from now on, where the number of its thread is another one's.
+    /// Notes that statements go elsewhere from now on. The number of its thread is another one's there.
     fn is_left(&mut self) {
         self.afterwards = Afterwards::Close;
         self.shown.serves = Serves::default();
@@ -66,7 +66,7 @@ impl Backend {
 }
 
 impl TakingUp<'_> {
-    /// Takes up what is chosen by now.
+    /// Takes up the present choice.
     pub(crate) fn choice(&mut self) -> TakenUp {
         let chosen = &self.pool.workers.chosen;
         self.following.proved = chosen.proof.proved();
@@ -96,8 +96,8 @@ impl TakingUp<'_> {
         TakenUp::Primary { place, moves }
     }
 
-    /// Backends are opened on the server at this place, once the service account has found out what that is. `for_all`: this worker speaks for
-    /// all of them.
+    /// Moves to the server at this place. Backends are opened there once the service account has found out what it is. `for_all`: this worker
+    /// speaks for all of them.
     pub(crate) fn move_to(&mut self, place: usize, for_all: bool) {
         let primary = self.servers.primary_mut();
         if for_all && primary.reachability.address != place {
@@ -110,7 +110,7 @@ impl TakingUp<'_> {
         self.pool.workers.way.forget();
     }
 
-    /// The backends that are to be left, where there may be some.
+    /// Returns the backends that are to be left, where there may be some.
     pub(crate) fn leaving(&mut self) -> Option<Leaving> {
         let since = self.following.leaves.take()?;
         let in_time = self.now.since(since) < self.settings.cluster.hold;
@@ -125,7 +125,7 @@ impl TakingUp<'_> {
         })
     }
 
-    /// How one of them is left. What runs there comes to its end, where the server is up; nothing more is sent to it.
+    /// Returns the way in which one of them is left. Its requests in flight come to their end, where the server is up. Nothing more is sent.
     pub(crate) fn leave(&mut self, key: BackendKey, leaving: &Leaving) -> Left {
         let Some(backend) = self.servers.get_mut(key) else { return Left::Later };
         backend.is_left();
@@ -145,7 +145,7 @@ impl TakingUp<'_> {
         Left::GivenUp
     }
 
-    /// How a backend is left that leads to where its server is not any more: it ends what it has.
+    /// Returns the way in which a backend is left that leads to the former address of its server: it ends its work.
     pub(crate) fn leave_former(&mut self, key: BackendKey, from: &Rc<Address>) -> Left {
         let backend = &mut self.servers[key];
         backend.place = Place::Former(Rc::clone(from));
@@ -172,7 +172,7 @@ impl TakingUp<'_> {
     }
 }
 
-/// What is in flight comes to its end without anything more that is sent, and then nothing of a client's follows by itself.
+/// Says whether a request ends without anything more that is sent, and no statement of a client follows by itself.
 fn ends_by_itself(statement: &InFlight) -> bool {
     match statement.owner {
         Owner::Client { .. }
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(engine.taking_up().choice(), TakenUp::Nothing);
     }
 
-    /// How the backends are left: one that a client holds, at rest, and one on which something of ours is in flight.
+    /// Returns the ways in which two backends are left: one that a client holds, at rest, and one with a command of ours in flight.
     fn left(engine: &mut Engine) -> Vec<Left> {
         let Some(leaving) = engine.taking_up().leaving() else { return Vec::new() };
         leaving.backends.iter().map(|&key| engine.taking_up().leave(key, &leaving)).collect()

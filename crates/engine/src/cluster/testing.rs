@@ -1,4 +1,4 @@
-//! What tests have in common: two servers and what their checks say, and answers of servers.
+//! The common parts of tests: two servers and their checks' outcomes, and answers of servers.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) fn two_servers() -> Settings {
     settings
 }
 
-/// Of the server at a place, which is well.
+/// The verdict on the server at a place, which is well.
 pub(super) fn writes(place: usize, is_writable: bool) -> Verdict {
     Verdict {
         role: if is_writable { ServerRole::Primary } else { ServerRole::Replica },
@@ -40,14 +40,14 @@ pub(super) fn writes(place: usize, is_writable: bool) -> Verdict {
     }
 }
 
-/// Of a node of a Galera of three, with this place among them.
+/// The verdict on a node of a Galera of three, with this place among them.
 pub(super) fn member(place: usize, index: u32) -> Verdict {
     let cluster = String::from("c");
     let membership = Membership { cluster, view: (0, 3), members: 3, place: Some(index), takes_part: true };
     Verdict { role: ServerRole::Node, membership: Some(membership), ..writes(place, true) }
 }
 
-/// Of a member of a group of three with one primary.
+/// The verdict on a member of a group of three with one primary.
 pub(super) fn of_group(place: usize, is_primary: bool) -> Verdict {
     let cluster = String::from("g");
     let membership = Membership { cluster, view: (7, 3), members: 3, place: None, takes_part: true };
@@ -55,12 +55,12 @@ pub(super) fn of_group(place: usize, is_primary: bool) -> Verdict {
 }
 
 impl Cluster {
-    /// A check has begun and ended at this time.
+    /// Takes in a check that has begun and ended at this time.
     pub(super) fn seen(&mut self, at: Instant, place: usize, verdict: Verdict) {
         self.asked(place, at, Checked { at, took: Duration::ZERO, verdict });
     }
 
-    /// Chooses, and where that has a server asked once more, has it say the same again, and chooses by that.
+    /// Chooses. Where that has a server asked once more, takes in the same answer again, and chooses by that.
     pub(super) fn choose_confirmed(
         &mut self,
         now: Instant,
@@ -75,7 +75,7 @@ impl Cluster {
     }
 }
 
-/// An answer with columns and rows as a server sends it: what [`crate::backend::own_answers`] reads.
+/// Makes an answer with columns and rows as a server sends it, for [`crate::backend::own_answers`].
 pub(super) fn answer(columns: &[&str], rows: &[&[&str]]) -> Vec<u8> {
     let (mut out, mut sequence) = (Vec::new(), 1);
     let definitions: Vec<_> = columns.iter().map(|name| wire::Column::text(name)).collect();
@@ -98,7 +98,7 @@ pub(super) fn refused(message: &str) -> NoAnswer {
     NoAnswer::Refused { code: 1227, message: String::from(message) }
 }
 
-/// A round against a server that answers so, in the order of its questions.
+/// Returns the verdict of a round against a server with these answers, in the order of its questions.
 pub(super) fn judged(version: &str, answers: &[(Question, Result<Vec<u8>, &str>)]) -> Verdict {
     let version = Version::new(version.into());
     let mut round = Round::default();

@@ -1,4 +1,4 @@
-//! What follows from a reading: a server's role, whether it takes writes, and why. Pure functions.
+//! Conclusions from a reading: a server's role, whether it takes writes, and why. Pure functions.
 
 use std::time::Duration;
 
@@ -8,62 +8,62 @@ use super::rds;
 use super::reading::{Channel, Galera, Group, Reading, Replication};
 use crate::outside::named::ServerRole;
 
-/// How a server was found in a round.
+/// The state of a server as a round found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) role: ServerRole,
-    /// It answers, and is a part of what it belongs to.
+    /// True where the server answers, and is a part of its cluster or group, if it has one.
     pub(crate) is_well: bool,
-    /// It says that it takes writes. Only together with [`Self::is_well`] can it be the primary.
+    /// True where the server says that it takes writes. Only together with [`Self::is_well`] can it be the primary.
     pub(crate) is_writable: bool,
-    /// A sentence, for people.
+    /// The reason as a sentence, for people.
     pub(crate) reason: String,
-    /// How far it is behind, where it replicates and says so.
+    /// The server's lag, where it replicates and says so.
     pub(crate) lag: Option<Duration>,
     pub(crate) position: String,
-    /// What it writes is not in its position.
+    /// True where its writes are not in its position.
     pub(crate) writes_without_gtids: bool,
     pub(crate) identity: String,
-    /// What it is a member of.
+    /// The server's view of its cluster or group.
     pub(crate) membership: Option<Membership>,
     pub(crate) follows: Follows,
 }
 
-/// Whether a server carries out what another one writes, as far as it says.
+/// The way in which a server carries out another one's writes, as far as it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follows {
-    /// It does not, or does not say.
+    /// The server carries out nobody's writes, or does not say.
     Nobody,
-    /// It carries out what it has got, and gets nothing new from some source.
+    /// The server carries out the writes that it has got, and gets nothing new from some source.
     AppliesRest,
-    /// It gets and carries out all.
+    /// The server gets and carries out all writes.
     All,
-    /// It has the storage that the primary writes, and is so far behind what that has written: a reader of Aurora.
+    /// The server has the storage that the primary writes to, and is so far behind: a reader of Aurora.
     Storage(Duration),
 }
 
-/// A member's view of what it belongs to: nodes of Galera, a group of MySQL's.
+/// A member's view of its cluster: of a Galera, or of a group of MySQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Membership {
-    /// The same of all members.
+    /// Name of the cluster, the same for all members.
     pub(crate) cluster: String,
-    /// Grows with each change of members: of two views the greater one is the later one.
+    /// Number of the view, which grows with each change of members: of two views the greater one is the later one.
     pub(crate) view: (u64, u64),
-    /// The members in that view.
+    /// Number of members in that view.
     pub(crate) members: u32,
-    /// Its place among them, the same for whoever asks; `None` where one member alone takes writes.
+    /// Its place among them, which all members see alike; `None` where one member alone takes writes.
     pub(crate) place: Option<u32>,
-    /// It takes itself for one of them, also where it has lost the others. One that is stopped or left out does not.
+    /// True where it takes itself for a member, also where it has lost the others. One that is stopped or left out does not.
     pub(crate) takes_part: bool,
 }
 
-/// Synced, by Galera's numbers for the states of a node.
+/// Galera's number for the state of a synced node.
 const SYNCED: u8 = 4;
-/// It gives its data to another node, and may serve meanwhile.
+/// Galera's number for the state of a node that gives its data to another one, and may serve meanwhile.
 const DONOR: u8 = 2;
 
 impl Verdict {
-    /// Of a server that has not answered.
+    /// Makes the verdict on a server that has not answered.
     pub(crate) fn unreached(reason: &str) -> Self {
         Self {
             role: ServerRole::Unknown,
@@ -79,13 +79,13 @@ impl Verdict {
         }
     }
 
-    /// Whether it is of a group of MySQL's, as it says. What it takes then is another's too; started anew it is in none, and may take
-    /// writes that nobody else gets.
+    /// Says whether the server is in a group of MySQL, as it says. The others get the writes that it takes then. Started anew it is in none, and
+    /// may take writes that nobody else gets.
     pub(crate) fn is_of_group(&self) -> bool {
         self.membership.is_some() && self.role != ServerRole::Node
     }
 
-    /// Of a server that has said this of itself.
+    /// Makes the verdict on a server with these answers.
     pub(crate) fn of(reading: &Reading) -> Self {
         let (role, is_well, reason) = match (&reading.galera, &reading.group) {
             (Some(galera), _) => {
@@ -137,7 +137,7 @@ fn membership_of(reading: &Reading) -> Option<Membership> {
     reading.galera.as_ref().map(of_node).or_else(|| reading.group.as_ref().map(of_member))
 }
 
-/// Why a node serves nobody.
+/// Returns the reason for which a node serves nobody.
 fn fault_of_node(galera: &Galera) -> Option<String> {
     let may_serve = match galera.local_state {
         SYNCED => true,
@@ -194,8 +194,8 @@ fn judge_member(reading: &Reading, group: &Group) -> (ServerRole, bool, String) 
     (role, true, if role == ServerRole::Primary { with_read_only(reading, reason) } else { reason })
 }
 
-/// An instance of Aurora. One that has been the writer goes on to say that it takes writes until it has heard of the new one, or has been
-/// started anew.
+/// Judges an instance of Aurora. A former writer goes on to say that it takes writes until it has heard of the new one, or has been started
+/// anew.
 fn judge_instance(reading: &Reading, aurora: &Aurora) -> (ServerRole, String) {
     let writer = &aurora.writer;
     match (reading.innodb_read_only, writer.is_empty()) {
@@ -209,7 +209,7 @@ fn judge_instance(reading: &Reading, aurora: &Aurora) -> (ServerRole, String) {
     }
 }
 
-/// A server that belongs to nothing that has members.
+/// Judges a server that is in no cluster or group.
 fn judge_alone(reading: &Reading) -> (ServerRole, String) {
     let locked = [
         (reading.innodb_read_only, "innodb_read_only"),
@@ -235,7 +235,7 @@ fn with_read_only(reading: &Reading, reason: String) -> String {
     if reading.read_only { format!("{reason}, read_only is on") } else { reason }
 }
 
-/// What a server says of its sources; `None` where it has none.
+/// Returns a server's word about its sources; `None` where it has none.
 fn say_replication(reading: &Reading) -> Option<String> {
     match &reading.replication {
         Replication::Hidden(error) => {
@@ -270,7 +270,7 @@ fn follows_of(replication: &Replication) -> Follows {
     }
 }
 
-/// That of the source that it is furthest behind of; `None` where one does not say.
+/// Returns the lag behind the source that it is furthest behind of; `None` where one does not say.
 fn lag_of(replication: &Replication) -> Option<Duration> {
     let Replication::From(channels) = replication else { return None };
     let lags: Option<Vec<_>> = channels.iter().map(|channel| channel.lag).collect();

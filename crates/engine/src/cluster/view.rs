@@ -13,78 +13,78 @@ use crate::outside::named::{ServerRole, ServerState};
 /// A server of several, at one of its addresses.
 #[derive(Clone, Debug)]
 pub struct ServerView {
-    /// Where it is.
+    /// Address of the server.
     pub address: Address,
-    /// What tells it from others: two addresses of one server have the same. Empty as long as it has not said.
+    /// Name that tells the server from others: two addresses of one server have the same. Empty as long as it has given none.
     pub identity: String,
-    /// What it is to the others.
+    /// Role of the server among the others.
     pub role: ServerRole,
-    /// How it stands by its checks.
+    /// State of the server by its checks.
     pub state: ServerState,
-    /// Whether it takes writes.
+    /// True where the server takes writes.
     pub is_writable: bool,
-    /// Whether it is the one that statements go to.
+    /// True where statements go to this server.
     pub is_primary: bool,
-    /// An operator has taken it out of the choice.
+    /// True where an operator has taken the server out of the choice.
     pub is_drained: bool,
-    /// Why it is taken for that.
+    /// The reason for its role and state.
     pub reason: String,
-    /// How far it is behind, where it replicates and says so.
+    /// The server's lag, where it replicates and says so.
     pub lag: Option<Duration>,
-    /// Its GTIDs.
+    /// The server's GTIDs.
     pub position: String,
-    /// How long it has had its state and role.
+    /// Time that it has had its state and role.
     pub since: Duration,
     /// The last checks, the oldest first.
     pub checks: Vec<ServerCheckView>,
 }
 
-/// A check of it.
+/// A check of a server.
 #[derive(Clone, Debug)]
 pub struct ServerCheckView {
-    /// How long ago it ended.
+    /// Time since the check ended.
     pub age: Duration,
-    /// How long it took.
+    /// Time that the check took.
     pub took: Duration,
     /// The role that the server was found in.
     pub role: ServerRole,
-    /// It answered, and is a part of what it belongs to.
+    /// True where the server answered, and is a part of its cluster or group, if it has one.
     pub is_well: bool,
-    /// Why.
+    /// The reason for that.
     pub reason: String,
 }
 
 /// A time without a primary, or a change from one to another.
 #[derive(Clone, Debug)]
 pub struct FailoverView {
-    /// How long ago the former primary was given up.
+    /// Time since the former primary was given up.
     pub age: Duration,
-    /// How long there was none; `None` while that lasts.
+    /// Time without a primary; `None` while that lasts.
     pub took: Option<Duration>,
     /// The former primary.
     pub from: Address,
     /// The new one, which may be the same.
     pub to: Option<Address>,
-    /// What the new one lacked of what the former one was known to have, as it was taken.
+    /// The part of the former primary's known position that the new one lacked, as it was taken.
     pub behind: Behind,
-    /// Statements that waited and went to the new one.
+    /// Number of statements that waited and went to the new one.
     pub held: u64,
-    /// How long the one that waited longest did.
+    /// The longest wait of these.
     pub longest_hold: Duration,
-    /// Transactions of which the clients were told that they are rolled back.
+    /// Number of transactions that were rolled back, as their clients were told.
     pub rolled_back: u64,
-    /// Statements of which nobody knows whether they ran.
+    /// Number of statements of which nobody knows whether they ran.
     pub unknown: u64,
 }
 
-/// Clients are told of so many servers: client libraries keep 512 bytes of an error (MYSQL_ERRMSG_SIZE).
+/// Most servers that clients are told of: client libraries keep 512 bytes of an error (MYSQL_ERRMSG_SIZE).
 const SERVERS_TOLD: usize = 3;
 
-/// And so many letters of the reason of each.
+/// Most letters of each server's reason that clients are told.
 const REASON_TOLD: usize = 60;
 
 impl Cluster {
-    /// While there is no primary clients are told what each server is.
+    /// Tells clients the state of each server while there is no primary.
     pub(super) fn tell_clients(&mut self, chosen: &Chosen, addresses: &[Address]) {
         if chosen.get().place.is_none() && std::mem::take(&mut self.has_news) {
             chosen.say_servers(self.in_few_words(addresses).into());
@@ -104,7 +104,7 @@ impl Cluster {
         text
     }
 
-    /// The servers at these addresses.
+    /// Returns the views of the servers at these addresses.
     pub(crate) fn views(
         &self,
         now: Instant,
@@ -139,7 +139,7 @@ impl Cluster {
         servers.map(view).collect()
     }
 
-    /// The changes of the primary.
+    /// Returns the views of the changes of the primary.
     pub(crate) fn failover_views(
         &self,
         now: Instant,

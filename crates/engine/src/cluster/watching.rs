@@ -1,4 +1,4 @@
-//! The first worker watches the servers: has them checked, chooses the primary among them, and says so to all workers.
+//! The first worker watches the servers: has them checked, chooses the primary among them, and tells all workers.
 
 use seam::{ConnectionId, Instant};
 
@@ -12,7 +12,7 @@ use crate::pool::Pool;
 use crate::settings::Settings;
 use crate::workers::letter::Letter;
 
-/// The servers, and all whom a check of theirs concerns. On other workers than the first there is nothing to watch.
+/// The servers, and the parts that their checks concern. On other workers than the first there is nothing to watch.
 pub(crate) struct Watching<'a> {
     pub(crate) now: Instant,
     pub(crate) settings: &'a Settings,
@@ -23,7 +23,7 @@ pub(crate) struct Watching<'a> {
 }
 
 impl Watching<'_> {
-    /// Takes the steps that are due, and has the other workers look where something is another than before.
+    /// Takes the steps that are due, and has the other workers look where something has changed.
     pub(crate) fn turn(&mut self) {
         if !self.cluster.is_watching() {
             return;
@@ -75,7 +75,7 @@ impl Watching<'_> {
         is_ours.then(|| self.cluster.drain(order, present, &self.settings.server))
     }
 
-    /// The connection of a check stands.
+    /// Begins the login on a check's connection, which stands.
     pub(crate) fn connected(&mut self, token: u64, connection: ConnectionId) {
         self.step(|cluster, step| cluster.check_connected(step, token, connection));
     }
@@ -84,27 +84,27 @@ impl Watching<'_> {
         self.step(|cluster, step| cluster.check_connect_failed(step, token, errno));
     }
 
-    /// The server at this place says something on the connection of its check.
+    /// Takes bytes of the server at this place on the connection of its check.
     pub(crate) fn bytes(&mut self, place: usize, bytes: &[u8]) {
         self.step(|cluster, step| cluster.check_bytes(step, place, bytes));
     }
 
-    /// TLS stands on that.
+    /// Notes that TLS stands on that connection.
     pub(crate) fn secured(&mut self, place: usize) {
         self.step(|cluster, step| cluster.check_secured(step, place));
     }
 
-    /// That has ended, for this reason.
+    /// Notes that the connection has ended, for this reason.
     pub(crate) fn closed(&mut self, place: usize, reason: &str) {
         self.step(|cluster, step| cluster.check_closed(step, place, reason));
     }
 
-    /// The server at this place is at another address by now.
+    /// Notes that the server at this place is at another address by now.
     pub(crate) fn moved(&mut self, place: usize) {
         self.step(|cluster, step| cluster.check_elsewhere(step, place));
     }
 
-    /// Takes a step of the checks, and carries out what follows from it.
+    /// Takes a step of the checks, and carries out its effects.
     fn step(&mut self, take: impl FnOnce(&mut Cluster, &mut Step<'_>)) {
         let outbox = &mut self.io.outbox;
         let mut step = Step { now: self.now, settings: self.settings, outbox, effects: Vec::new() };

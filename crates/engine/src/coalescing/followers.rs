@@ -1,4 +1,4 @@
-//! Which clients follow a group.
+//! The clients that follow a group.
 
 use super::group::Group;
 use crate::client::{Client, Phase};

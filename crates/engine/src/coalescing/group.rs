@@ -8,7 +8,7 @@ use crate::scheduler::lane::Lane;
 /// The groups of a worker that still wait.
 #[derive(Default)]
 pub(crate) struct Coalescer {
-    /// By the hash of what their members have in common.
+    /// Groups that wait, by the hash of the properties that their members share.
     pub(super) waiting: BTreeMap<u64, Group>,
     pub(super) last_number: u64,
 }
@@ -17,7 +17,7 @@ pub(crate) struct Coalescer {
 pub(crate) struct Group {
     /// Never used twice.
     pub(super) number: u64,
-    /// While it waits; later the statement in flight says who it is.
+    /// The leader while the group waits. Later the statement in flight says who leads.
     pub(super) leader: ClientKey,
     pub(super) lane: Option<Lane>,
     pub(super) followers: VecDeque<ClientRef>,
@@ -31,7 +31,7 @@ impl Group {
         self.reply.extend_from_slice(bytes);
     }
 
-    /// Nobody else is to get what comes: it is longer than so many bytes.
+    /// True where the reply is longer than so many bytes: it is for the leader alone then.
     pub(crate) fn outgrown(&self, reply_size: usize) -> bool {
         self.reply.len() > reply_size
     }
@@ -43,7 +43,7 @@ impl Group {
 }
 
 impl Coalescer {
-    /// Who leads the group with this number, where that still waits.
+    /// The leader of the group with this number, where that still waits.
     pub(crate) fn leader_of(&self, number: u64) -> Option<ClientKey> {
         self.waiting.values().find(|group| group.number == number).map(|group| group.leader)
     }

@@ -1,4 +1,4 @@
-//! What bounds the groups of reads that run once.
+//! Bounds of the groups of reads that run once.
 
 settings! {
     /// What bounds the groups of reads that run once.

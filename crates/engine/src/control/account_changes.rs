@@ -3,9 +3,9 @@
 /// The server's counts of statements that change accounts.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Changes {
-    /// Its latest count, as it said it.
+    /// The server's latest count, as the server wrote it.
     count: Option<Vec<u8>>,
-    /// How often it was another one than before.
+    /// The number of times that the count was another one than before.
     seen: u64,
     /// True if the server does not show them to the service account.
     hidden: bool,

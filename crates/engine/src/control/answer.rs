@@ -15,7 +15,7 @@ pub(crate) struct Kept {
     pub(crate) of_code: bool,
 }
 
-/// Why a question has no answer, although the connection is fine.
+/// The reason why a question has no answer, although the connection is fine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
     /// The server refuses it, as it does where the service account lacks a right.

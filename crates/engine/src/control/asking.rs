@@ -1,4 +1,4 @@
-//! When the service account asks a server what.
+//! The times at which the service account asks a server its questions.
 
 use seam::Instant;
 use wire::{CommandKind, ReplyReader};
@@ -30,7 +30,7 @@ impl Server {
         room::take(settings, pool, self.facts.as_ref().expect("known before it is asked"), answer);
     }
 
-    /// What is to be asked now, as far as the server alone decides that.
+    /// The question that is due now, as far as the server alone decides that.
     pub(super) fn due_question(&self, now: Instant, settings: &Settings, pool: &Pool) -> Option<Question> {
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
         // Clients wait for the answer.

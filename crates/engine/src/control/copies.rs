@@ -28,7 +28,7 @@ impl Control {
         self.wanted = true;
     }
 
-    /// When the accounts are to be read next.
+    /// The time at which the accounts are to be read next.
     pub(crate) fn next_refresh(&self, every: Duration) -> Option<Instant> {
         let pause = if self.wanted { SHORTEST_REFRESH } else { every };
         matches!(self.state, State::Idle).then_some(self.last_copy + pause)
@@ -36,7 +36,7 @@ impl Control {
 }
 
 impl Control {
-    /// What has been found of lock waits; the next to be found are these.
+    /// Takes the lock waits that have been found; the next to be found are these.
     pub(crate) fn take_lock_waits(&mut self, next: LockWaits) -> LockWaits {
         std::mem::replace(&mut self.lock_waits, next)
     }

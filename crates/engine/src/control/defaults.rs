@@ -14,13 +14,14 @@ use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::session::SessionTables;
 
-/// Who has seen that a copy is old asks for a fresh one, of the accounts too: this many a second at most.
+/// The shortest time between two copies, of the accounts too, that are asked for because somebody has seen that a copy is old.
 pub(super) const SHORTEST_REFRESH: Duration = Duration::from_millis(20);
 
-/// Asks for the variables whose global value begins a session, which everybody may set for a session of their own, and which
-/// change what a statement does or how long it may take; and for some that are not carried, so that backends are renewed. A
-/// variable that a server does not know is left out. The query does not ask for all: that takes the server ten times as long (4.7
-/// ms on MariaDB 10.11), and some change by themselves (GTIDs).
+/// Asks for the variables of which three things hold: their global value begins a session, everybody may set them
+/// for a session of their own, and they change what a statement does or how long it may take. Some more, which are
+/// not carried, are asked for so that backends are renewed. A server leaves out a variable that it does not know.
+/// The query does not ask for all variables: that takes the server ten times as long (4.7 ms on MariaDB 10.11),
+/// and some change by themselves (GTIDs).
 pub(crate) const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('autocommit', \
     'collation_server', 'completion_type', 'default_storage_engine', 'default_week_format', \
     'div_precision_increment', 'foreign_key_checks', 'group_concat_max_len', 'init_connect', \
@@ -35,7 +36,8 @@ pub(crate) const QUERY: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('a
 /// The variables that a client cannot have for itself, or not from here.
 const NOT_SETTABLE: [&[u8]; 4] = [b"init_connect", b"max_allowed_packet", b"wsrep_on", b"wsrep_provider"];
 
-/// Those of them by which a read gives something else, or ends with an error. What only says how the server goes about it is each server's own.
+/// Variables of these that change the result of a read, or end it with an error. Others only say how a server goes about it: they are each
+/// server's own.
 const OF_READS: [&[u8]; 13] = [
     b"default_week_format",
     b"div_precision_increment",
@@ -52,7 +54,7 @@ const OF_READS: [&[u8]; 13] = [
     b"tx_isolation",
 ];
 
-/// By which a session may not write, whatever its account may; MySQL has the former, MariaDB the latter, MySQL 5.7 both.
+/// Variables by which a session may not write, whatever its account may. MySQL has the former, MariaDB the latter, MySQL 5.7 both.
 const READ_ONLY: [&[u8]; 2] = [b"transaction_read_only", b"tx_read_only"];
 
 /// The values as the service account has seen them.
@@ -60,18 +62,18 @@ const READ_ONLY: [&[u8]; 2] = [b"transaction_read_only", b"tx_read_only"];
 pub(crate) struct Defaults {
     /// The latest answer.
     seen: Option<Vec<u8>>,
-    /// How many different answers there have been.
+    /// The number of different answers so far.
     version: u64,
-    /// By it a login does what a change of account does not, see `backend/change.rs`.
+    /// True where a login does more than a change of account does, by one of the variables; see `backend/change.rs`.
     logins_differ: bool,
-    /// When it was asked for.
+    /// The time at which the latest answer was asked for.
     asked: Instant,
-    /// True if the service account has logged in since: to another server, maybe, whose values say nothing of sessions at the one
+    /// True if the service account has logged in since. The server may be another one then, and its values say nothing of sessions at the one
     /// before.
     anew: bool,
-    /// The server does not answer such a question.
+    /// True where the server does not answer such a question.
     refused: bool,
-    /// A client has just changed some.
+    /// True once a client has just changed some values.
     wanted: bool,
 }
 
@@ -108,7 +110,7 @@ impl FrozenDefaults {
 pub(crate) type Values = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl Defaults {
-    /// When the server is to be asked next.
+    /// The time at which the server is to be asked next.
     pub(crate) fn next(&self, every: Duration) -> Option<Instant> {
         let waits = self.seen.is_some() && !self.anew;
         let pause = if self.wanted { SHORTEST_REFRESH } else { every };
@@ -120,7 +122,7 @@ impl Defaults {
         self.seen.is_some() && !self.anew && !self.refused && !self.logins_differ
     }
 
-    /// Others may be there by now.
+    /// Notes that the server may have other values by now.
     pub(crate) fn are_wanted(&mut self) {
         self.wanted = true;
     }
@@ -137,12 +139,13 @@ impl Defaults {
         self.refused = true;
     }
 
-    /// Which answer the latest is; `None` where it is not known to hold still.
+    /// The number of the latest answer; `None` where the answer is not known to hold still.
     pub(crate) fn version(&self) -> Option<u64> {
         (self.seen.is_some() && !self.anew).then_some(self.version)
     }
 
-    /// What a session has to be given on another server so that its reads give there what they give here, where it has set nothing of that itself.
+    /// The values that a session is given on another server, so that its reads give there what they give here. Values that the session has set
+    /// itself stay.
     pub(crate) fn of_reads_at(&self, other: &Self) -> Values {
         let [here, there] = [self, other].map(|of| of.seen.as_deref().map(values).unwrap_or_default());
         let differs = |(name, value): &(Vec<u8>, Vec<u8>)| {
@@ -226,7 +229,7 @@ mod tests {
     use crate::session::SessionState;
     use crate::settings::Settings;
 
-    /// As the answer to the question about them.
+    /// Takes the answer to the question about the values. Returns true where they have changed.
     fn take(engine: &mut Engine, answer: Vec<u8>) -> bool {
         let primary = engine.servers.primary().key;
         let (sessions, views) = (&mut engine.sessions, &mut engine.views);
@@ -281,7 +284,7 @@ mod tests {
         assert_eq!(set_of(&engine), "SET @@session.sql_mode='ANSI'", "it has it for itself by now");
     }
 
-    /// Its connection may have been accepted before the change.
+    /// The backend's connection may have been accepted before the change.
     #[test]
     fn a_backend_that_is_being_opened_is_renewed_too() {
         let mut engine = engine(1, Settings::default());

@@ -22,7 +22,7 @@ use crate::session::trackers::Trackers;
 pub(crate) struct Facts {
     pub(crate) version: Version,
     pub(crate) capabilities: Capabilities,
-    /// The method that the server greets with, and expects of users whom it does not know.
+    /// The method that the server greets with, and expects of users that it does not know.
     pub(crate) method: Method,
     /// True if the server looks up names of peers (`skip_name_resolve` is off), which decides what `localhost` means.
     pub(crate) name_resolution: bool,
@@ -44,7 +44,7 @@ pub(crate) struct Facts {
     pub(crate) depth: Depth,
     collations: BTreeMap<u8, (Vec<u8>, Vec<u8>)>,
     default_collation: u8,
-    /// Its `collation_server`, which may have a number that fits no handshake.
+    /// The server's `collation_server`, which may have a number that fits no handshake.
     collation_server: Vec<u8>,
 }
 
@@ -54,7 +54,7 @@ plain!(struct Facts {
     collation_server,
 });
 
-/// One row; the names are the same in MySQL and MariaDB.
+/// The query for one row about the server. The names are the same in MySQL and MariaDB.
 macro_rules! server_query {
     ($trackers:expr) => {
         concat!(
@@ -73,7 +73,7 @@ const SERVER_QUERY: &str = server_query!(
 
 const SERVER_QUERY_WITHOUT_TRACKERS: &str = server_query!("'OFF', 'OFF', '', 'OFF'");
 
-/// In the order in which they are asked for.
+/// The trackers, in the order in which they are asked for.
 const TRACKERS: [TrackerVariable; 3] =
     [TrackerVariable::Schema, TrackerVariable::StateChange, TrackerVariable::SystemVariables];
 
@@ -236,8 +236,8 @@ impl Facts {
         Some(())
     }
 
-    /// That row once more, on the same connection. What it says of collations was true of sessions when the server started;
-    /// `SET GLOBAL collation_server` changes no character set of theirs.
+    /// Takes that row once more, on the same connection. The row's collations were true of sessions when the server
+    /// started; `SET GLOBAL collation_server` changes no character set of theirs.
     pub(crate) fn take_server_row_again(&mut self, row: &Row<'_>) -> Option<()> {
         let collation_server = std::mem::take(&mut self.collation_server);
         let default_collation = self.default_collation;

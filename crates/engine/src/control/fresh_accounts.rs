@@ -10,14 +10,14 @@ use crate::logins::Logins;
 use crate::servers::Servers;
 use crate::session::SessionTables;
 
-/// What is another than before with a fresh copy of the accounts.
+/// Changes that a fresh copy of the accounts has brought.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fresh {
-    /// The server has come back, or is known for the first time.
+    /// True where the server has come back, or is known for the first time.
     pub(crate) is_found: bool,
-    /// It is another one than before.
+    /// True where the server is another one than before.
     pub(crate) is_another: bool,
-    /// It is none of the kind in whose name clients were greeted.
+    /// True where the server is not of the kind that clients were greeted as.
     pub(crate) disappoints: bool,
 }
 
@@ -60,7 +60,7 @@ impl FreshAccounts<'_> {
         }
     }
 
-    /// The copy that is there is as good as a new one. Returns the backends whose rights are no more what they were.
+    /// Notes that the present copy is as good as a new one. Returns the backends that no longer have the rights that they had.
     pub(crate) fn are_fresh(&mut self, key: ServerKey) -> Vec<BackendKey> {
         let server = &mut self.servers[key];
         server.control.came = server.control.asked;

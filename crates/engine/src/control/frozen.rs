@@ -18,9 +18,9 @@ use crate::stored_code::watch::FrozenWatch;
 /// [`Control`] as plain data.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FrozenControl {
-    /// As the driver names it; `None` where the service account is not connected, and nobody has begun to.
+    /// The driver's name for the connection; `None` where the service account is not connected, and nobody has begun to.
     connection: Option<ConnectionId>,
-    /// Of the latest attempt: the next one has another.
+    /// The token of the latest attempt: the next one has another.
     token: u64,
     capabilities: Capabilities,
     since: Distance,
@@ -111,7 +111,7 @@ impl Control {
         })
     }
 
-    /// It goes on from plain data. Whoever thaws it says to the driver's side whose the connection is.
+    /// Makes the connection go on from plain data. The caller tells the driver's side to which server the connection belongs.
     pub(crate) fn thaw(&mut self, frozen: FrozenControl, now: Instant) {
         let FrozenControl {
             connection,

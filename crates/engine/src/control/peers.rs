@@ -5,8 +5,8 @@
 //! named lock, so a holder counts only where its connection is the service account's as well: the server's list of threads is asked for
 //! that, once for each connection.
 //!
-//! An Onramp whose statements wait takes a second lock. The permits that a server is good for are divided among those that do, so that one
-//! that stands by takes nothing away from another.
+//! An Onramp takes a second lock while its statements wait. The permits that a server is good for are divided among the Onramps that have
+//! this lock. So one that stands by takes nothing away from another.
 //!
 //! KILLs of each other's clients they send by [`mail`].
 
@@ -45,11 +45,11 @@ const EVERY: Duration = Duration::from_secs(1);
 /// A peer that has not been seen so many times in a row is gone: its service account's connection may be lost and come back.
 const GONE: u32 = 3;
 
-/// A server that refuses is asked again after a while: it may be a matter of its configuration. Where it refuses what comes behind [`questions::SILENCE`],
-/// nothing else may be asked for longer than that, and it would close the connection.
+/// The pause before a server that refuses is asked again: the refusal may be a matter of its configuration. Where the server refuses what comes
+/// behind [`questions::SILENCE`], nothing else may be asked for longer than that. Otherwise the server would close the connection.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
-/// What is known of the Onramps in front of the server.
+/// Knowledge of the Onramps in front of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     /// The number of our connection on the server.
@@ -57,43 +57,43 @@ pub(crate) struct Peers {
     slot: Option<u32>,
     /// The slot on a former connection, which is taken again where it is free: ids of clients have it in them.
     former: Option<u32>,
-    /// Something between gives connections numbers of its own, so that nobody here can be told from anybody else.
+    /// True where a program in between gives connections numbers of its own, so that nobody here can be told from anybody else.
     is_behind_other: bool,
-    /// The server has been told how long this connection may be silent.
+    /// True once the server has been told how long this connection may be silent.
     is_short_lived: bool,
-    /// Since when the slot is held.
+    /// The time since which the slot is held.
     since: Instant,
     asked: Option<Instant>,
     refused: Option<Instant>,
     work: Work,
-    /// By their slots.
+    /// The peers by their slots.
     peers: BTreeMap<u32, Peer>,
     /// Connections of others that hold a slot.
     strangers: BTreeSet<u64>,
-    /// The latest answer about slots, until it is known whose they are.
+    /// The latest answer about slots, until the owners of their connections are known.
     holders: Vec<Holder>,
     mail: Mail,
-    /// What has been said.
+    /// Obstacles that the log has told of.
     said: BTreeSet<Obstacle>,
 }
 
 /// Another Onramp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Peer {
-    /// Of its service account, on the server.
+    /// The number of the peer's service account's connection on the server.
     connection: u64,
-    /// That connection has been seen since our own login.
+    /// True once that connection has been seen since our own login.
     is_confirmed: bool,
-    /// Where that comes from, as the server says it; empty where it does not.
+    /// The host that the connection comes from, as the server says it; empty where the server does not.
     host: String,
     since: Instant,
     at_work: bool,
     saturated: bool,
-    /// So many times in a row it has not been seen.
+    /// Looks in a row that have not found the peer.
     missed: u32,
 }
 
-/// Who holds a slot.
+/// A connection that holds a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Holder {
     slot: u32,
@@ -102,7 +102,7 @@ struct Holder {
     saturated: bool,
 }
 
-/// Why not all are counted; each is said once.
+/// The reason why not all are counted. Each is said once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Obstacle {
     Refused,
@@ -117,24 +117,24 @@ enum Obstacle {
 pub struct PeerView {
     /// The Onramp's slot, from 1; `None` where this one has none.
     pub slot: Option<u32>,
-    /// Whether it is this one.
+    /// True for this Onramp itself.
     pub is_own: bool,
     /// The number of its service account's connection on the server.
     pub connection: u64,
-    /// Where that comes from, as the server says it; empty of this one, and where the server does not say.
+    /// The host that the connection comes from, as the server says it; empty of this Onramp, and where the server does not say.
     pub host: String,
-    /// Whether its statements wait, or have lately.
+    /// True where the Onramp's statements wait, or have waited lately.
     pub at_work: bool,
-    /// How long it has been known.
+    /// The time for which the Onramp has been known.
     pub since: Duration,
 }
 
-/// What is at hand where an answer is taken in.
+/// The parts that are at hand where an answer is taken in.
 struct Hearing<'a> {
     now: Instant,
     service_user: &'a str,
     onramps: &'a Onramps,
-    /// For how long our statements have waited at each of the servers, in microseconds.
+    /// Times that our statements have waited at each of the servers, in microseconds.
     saturated_for: Vec<u64>,
     views: &'a mut Views,
 }
@@ -345,7 +345,7 @@ impl Peers {
         self.peers.clear();
     }
 
-    /// Connections that hold a slot, and of which it is not known whose they are.
+    /// Connections that hold a slot, and that are not known to be a peer's or a stranger's.
     fn unknown(&self) -> impl Iterator<Item = &Holder> {
         self.holders.iter().filter(|holder| {
             let is_known = self
@@ -356,7 +356,8 @@ impl Peers {
         })
     }
 
-    /// The server has said whose connections those are. It does not show those of others to an account without the right to see them.
+    /// Takes in the server's list of these connections' accounts. The server shows others' connections only to an account with the right to see
+    /// them.
     fn take_accounts(&mut self, hearing: &mut Hearing<'_>, rows: &[Row]) {
         let hosts: BTreeMap<u64, String> = rows
             .iter()
@@ -375,7 +376,7 @@ impl Peers {
         self.settle(hearing, &hosts);
     }
 
-    /// Who is there is known: notes who has come and gone.
+    /// Takes in the list of peers, which is complete by now. Notes the Onramps that have come and gone.
     fn settle(&mut self, hearing: &mut Hearing<'_>, hosts: &BTreeMap<u64, String>) {
         for peer in self.peers.values_mut() {
             peer.missed += 1;
@@ -417,12 +418,12 @@ impl Peers {
         self.mail.know(&confirmed.map(|(_, peer)| peer.connection).collect());
     }
 
-    /// What the server is to be told of our work.
+    /// The news of our work that the server is to be told.
     fn change_of_work(&self) -> Option<PeersQuestion> {
         self.slot.and(self.work.change()).map(PeersQuestion::Tell)
     }
 
-    /// What is counted, once it is known whose all the slots are.
+    /// Counts the Onramps, once the owners of all slots are known.
     fn census(&self, next: Option<PeersQuestion>) -> Option<Census> {
         if matches!(next, Some(PeersQuestion::Accounts | PeersQuestion::Slot | PeersQuestion::Holders)) {
             return None;
@@ -442,7 +443,7 @@ impl Peers {
         self.peers.iter().filter(|(_, peer)| peer.at_work).map(|(&slot, _)| slot)
     }
 
-    /// Once.
+    /// Says an obstacle once.
     fn say(&mut self, views: &mut Views, obstacle: Obstacle, reason: String) {
         if self.said.insert(obstacle) {
             views.event(Event::PeersHidden { reason });

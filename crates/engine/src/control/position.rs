@@ -8,8 +8,8 @@ use crate::backend::own_answers::first_field;
 use crate::control::facts::Facts;
 use crate::frozen::Distance;
 
-/// While somebody waits, the server is asked so often at most: about as long as a write takes to get to a replica that keeps up, and a
-/// thousand such questions a second take a server a fortieth of a core (25 us each: MariaDB 10.11, one connection that asks as often as it can).
+/// The shortest time between two questions while somebody waits. A write takes about as long to get to a replica that keeps up. A thousand such
+/// questions a second take a server a fortieth of a core (25 us each: MariaDB 10.11, one connection that asks as often as it can).
 const PACE: Duration = Duration::from_millis(1);
 
 /// How long a node may take to get all that its cluster has, and to answer then. It gives up after 30 s by itself (Galera's
@@ -27,28 +27,29 @@ macro_rules! of_node {
     };
 }
 
-/// When the server is asked how far it is, and what it has said.
+/// The times at which the server is asked how far it is, and what it has said.
 #[derive(Debug, Default)]
 pub(crate) struct PositionWatch {
     due: Option<Instant>,
     asked: Option<Instant>,
-    /// This was the last question: it is put again and again while reads wait, so that others that are due come first.
+    /// True where the position was the last question. The question is put again and again while reads wait, so others that are due come first.
     gives_way: bool,
-    /// The server was asked as a node that is read from.
+    /// True where the server was asked as a node that is read from.
     pub(super) asked_as_node: bool,
     said: Option<Said>,
-    /// The server is read from: what counts is what it has got from others, and not what may have been written there.
+    /// True where the server is read from: only what it has got from others counts, and not what may have been written there.
     pub(crate) of_replica: bool,
-    /// The server is a node of Galera, whose nodes have numbers of their own for what is written.
+    /// True where the server is a node of Galera, with numbers of its own for what is written.
     pub(crate) of_galera: bool,
 }
 
-/// What a server has said of how far it is.
+/// A server's answer to how far it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) asked: Instant,
     pub(crate) position: String,
-    /// A node's number may count what is not to be seen there yet. It has what its cluster had when it was asked.
+    /// True for a node's answer. The node's number may count writes that are not to be seen there yet. The node has what its cluster had when it
+    /// was asked.
     pub(crate) of_node: bool,
 }
 
@@ -59,7 +60,7 @@ pub(super) struct FrozenPosition {
     asked: Option<Distance>,
     gives_way: bool,
     asked_as_node: bool,
-    /// When the server was asked, what it said, and whether as a node.
+    /// The time at which the server was asked, its answer, and whether it answered as a node.
     said: Option<(Distance, String, bool)>,
     of_replica: bool,
     of_galera: bool,
@@ -88,7 +89,7 @@ impl FrozenPosition {
 }
 
 impl PositionWatch {
-    /// Somebody wants to know how far the server is, by a question that is asked then or later.
+    /// Notes that somebody wants to know how far the server is, by a question that is asked then or later.
     pub(crate) fn want(&mut self, at: Instant) {
         let at = self.asked.map_or(at, |asked| at.max(asked + PACE));
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
@@ -99,12 +100,12 @@ impl PositionWatch {
         self.want(self.asked.map_or(Instant::START, |asked| asked + every));
     }
 
-    /// When it was asked last.
+    /// The time of the latest question.
     pub(crate) fn latest(&self) -> Option<Instant> {
         self.asked
     }
 
-    /// When the server is to be asked.
+    /// The time at which the server is to be asked.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due
     }
@@ -177,7 +178,7 @@ pub(crate) mod tests {
     use crate::server_login::Established;
     use crate::settings::Settings;
 
-    /// An engine whose service account has nothing to wait for.
+    /// An engine with a service account that has nothing to wait for.
     fn idle() -> Engine {
         let mut engine = engine(1, Settings::default());
         let facts = Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX)));
@@ -185,7 +186,7 @@ pub(crate) mod tests {
         engine
     }
 
-    /// What is asked so long after the last question, which has been answered.
+    /// The question that follows so long after the last one, which has been answered.
     fn next_question(engine: &mut Engine, later: Duration) -> Option<Question> {
         engine.now = engine.now + later;
         engine.servers.primary_mut().control.state = State::Idle;
@@ -210,7 +211,7 @@ pub(crate) mod tests {
         assert_eq!(others().count(), 6, "clients wait for one of them at most: {asked:?}");
     }
 
-    /// An engine whose service account waits for a node, which is read from or not.
+    /// An engine with a service account that waits for a node. `of_replica`: the node is read from.
     pub(crate) fn asking_node(of_replica: bool) -> Engine {
         let mut engine = idle();
         let now = engine.now;

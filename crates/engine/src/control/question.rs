@@ -1,4 +1,4 @@
-//! What the service account asks a server.
+//! Questions of the service account to a server.
 
 use super::peers::questions::PeersQuestion;
 use crate::stored_code::questions::CodeQuestion;
@@ -7,9 +7,9 @@ use crate::stored_code::questions::CodeQuestion;
 /// again and again, the others when there is a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
-    /// That nothing is left out of the answers that follow, nor refused for its size.
+    /// Sees to it that the answers that follow leave nothing out, and that none is refused for its size.
     Limits,
-    /// That the answers that follow are given at once.
+    /// Sees to it that the answers that follow are given at once.
     NoSyncWait,
     Collations,
     Server,
@@ -18,7 +18,7 @@ pub(super) enum Question {
     Accounts,
     /// Have the accounts changed?
     Probe,
-    /// What does a new session begin with?
+    /// Which values does a new session begin with?
     Defaults,
     /// How many backends there may be.
     Room,

@@ -1,4 +1,4 @@
-//! What the service account may not read about rights, and how often the server says that they have changed.
+//! Rights that the service account may not read, and how often the server says that rights have changed.
 
 use seam::Instant;
 
@@ -11,7 +11,8 @@ use crate::pool::Pool;
 use crate::server::Server;
 
 impl Server {
-    /// The service account may not read all that decides about rights: the rest has to do. False where that was it.
+    /// Goes on with fewer rights, since the service account may not read all that decides about rights. Returns false where it had gone on so
+    /// before.
     pub(super) fn rights_cannot_be_read(
         &mut self,
         pool: &Pool,
@@ -28,7 +29,7 @@ impl Server {
         true
     }
 
-    /// Once.
+    /// Says once that rights cannot be read.
     fn say_rights_are_hidden(&mut self, pool: &Pool, views: &mut Views, reason: String) {
         if !std::mem::replace(&mut self.control.rights_hidden, true) && pool.worker == 0 {
             views.event(Event::RightsHidden { reason });

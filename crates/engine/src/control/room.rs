@@ -1,10 +1,11 @@
 //! How many backends there may be where no number is given (`max_backends = 0`): as many connections as the server allows, less those of
 //! others, and some that stay free.
 //!
-//! What other Onramps have is among what others have, and nothing is taken off for them a second time. How many there are says who gives
-//! way. Of what nobody has each takes its part, look by look, so that all of them may begin to need much at the same moment and do not take
-//! more together than there is; and one that needs little leaves the rest to the others. While statements of others wait, none keeps more than
-//! its even part of what the server has.
+//! Connections of other Onramps are among those of others: nothing is taken off for them a second time. The number
+//! of Onramps says how much each gives way. Of the connections that nobody has, each Onramp takes its part at each
+//! look. So all of them may begin to need many at the same moment, and take no more together than there are. An
+//! Onramp that needs few leaves the rest to the others. While statements of others wait, none keeps more than its
+//! even part of the server's connections.
 
 use seam::Instant;
 
@@ -14,8 +15,8 @@ use crate::frozen::Distance;
 use crate::pool::Pool;
 use crate::settings::{Settings, ThreadHandling};
 
-/// A sixteenth of the server's connections stays free, eight at least: for people, backups and replicas, of whom several may come between
-/// two looks.
+/// A sixteenth of the server's connections stays free, eight at least: for people, backups and replicas. Several of these may come
+/// between two looks.
 const FREE: u32 = 16;
 const LEAST_FREE: u32 = 8;
 
@@ -32,7 +33,7 @@ const MARIADB_QUERY: &str = "SELECT @@global.max_connections, VARIABLE_VALUE FRO
 const MYSQL_QUERY: &str = "SELECT @@global.max_connections, VARIABLE_VALUE FROM performance_schema.global_status \
     WHERE VARIABLE_NAME = 'Threads_connected'";
 
-/// When the server is asked.
+/// The time of the latest question about room.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     asked: Option<Instant>,
@@ -68,7 +69,7 @@ impl Room {
         self.asked = Some(now);
     }
 
-    /// When the server is to be asked next; one worker asks for all.
+    /// The time at which the server is to be asked next. One worker asks for all.
     pub(super) fn next_look(&self, settings: &Settings, pool: &Pool) -> Option<Instant> {
         let has_pool = settings.thread_handling == ThreadHandling::PoolOfThreads;
         let finds = pool.worker == 0 && settings.max_backends == 0 && has_pool;
@@ -76,18 +77,18 @@ impl Room {
     }
 }
 
-/// Who has which of a server's connections.
+/// The connections of a server by their owners.
 #[derive(Clone, Copy, Debug)]
 struct Connections {
-    /// It allows so many.
+    /// Connections that the server allows.
     most: u32,
     /// Backends of ours.
     ours: u32,
-    /// What is neither ours nor nobody's.
+    /// Connections that others have.
     others: u32,
-    /// So many Onramps are there, from 1.
+    /// The number of Onramps, from 1.
     onramps: u32,
-    /// Statements of another one wait.
+    /// True where statements of another Onramp wait.
     are_wanted: bool,
 }
 
@@ -112,7 +113,7 @@ fn room(Connections { most, ours, others, onramps, are_wanted }: Connections) ->
     usual.max(sure).max(1)
 }
 
-/// What the server is asked.
+/// The query that asks the server.
 pub(super) fn query(facts: &Facts) -> &'static str {
     if facts.is_mariadb() { MARIADB_QUERY } else { MYSQL_QUERY }
 }
@@ -149,7 +150,7 @@ pub(super) fn take(settings: &Settings, pool: &Pool, facts: &Facts, answer: Opti
 mod tests {
     use super::*;
 
-    /// Of one Onramp that knows of no other.
+    /// The room of one Onramp that knows of no other.
     fn alone(most: u32, others: u32) -> u32 {
         room(Connections { most, ours: 0, others, onramps: 1, are_wanted: false })
     }
@@ -198,8 +199,8 @@ mod tests {
             self.strangers + self.have.iter().sum::<u32>()
         }
 
-        /// Each looks `times` times, all at the same moment. What one has beyond its room it gives up at once. One that needs more than
-        /// anybody has is at work.
+        /// Has each Onramp look `times` times, all at the same moment. An Onramp gives up at once the connections that it has beyond
+        /// its room. An Onramp that needs more than anybody has is at work.
         fn look(&mut self, times: u32) {
             let onramps = u32::try_from(self.needs.len()).unwrap();
             let at_work = |needs: &u32| *needs > self.most;

@@ -1,4 +1,4 @@
-//! What is known of the service account's connection to a server: how far it is, and what it has told.
+//! The service account's connection to a server: its state, and what has been learned on it.
 
 use std::time::Duration;
 
@@ -20,7 +20,8 @@ use crate::learned::lock_waits::told::LockWaits;
 use crate::server_login::ServerLogin;
 use crate::stored_code::watch::Watch;
 
-/// Where there are several servers, each attempt has a name of its own, from here on: four billion for each of them.
+/// The first name of attempts to connect where there are several servers. Each attempt has a name of its own: four billion for each of the
+/// servers.
 pub(super) const CONTROL_TOKENS: u64 = 1 << 62;
 
 /// The service account's connection and what it is doing.
@@ -57,7 +58,7 @@ pub(crate) struct Control {
     pub(crate) position: PositionWatch,
 }
 
-/// How far it is.
+/// The stage that the connection is at.
 pub(super) enum State {
     Away,
     Connecting,
@@ -129,7 +130,7 @@ impl Control {
             && self.position.asked_as_node
     }
 
-    /// How long what it waits for may take, where that is `usual` as a rule.
+    /// The time that the thing waited for may take, where that is `usual` as a rule.
     pub(super) fn limit(&self, usual: Duration) -> Duration {
         if self.waits_for_cluster() { usual.max(CATCHES_UP_FOR) } else { usual }
     }

@@ -22,12 +22,12 @@ impl Version {
         Self { text, is_mariadb, numbers }
     }
 
-    /// As it was greeted with.
+    /// The text of the version, as the server greeted with it.
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// MariaDB says so in its version, be it with or without the prefix.
+    /// True for MariaDB, which says so in its version, be that with or without the prefix.
     pub(crate) fn is_mariadb(&self) -> bool {
         self.is_mariadb
     }
@@ -37,7 +37,7 @@ impl Version {
         self.numbers[0]
     }
 
-    /// As [`sql::LexMode`] has it: 101114 for 10.11.14.
+    /// The version as a number, as [`sql::LexMode`] has it: 101114 for 10.11.14.
     pub(crate) fn number(&self) -> u32 {
         let [major, minor, patch] = self.numbers;
         major.saturating_mul(10_000).saturating_add(minor.min(99) * 100 + patch.min(99))

@@ -1,9 +1,9 @@
 //! Plain data in the place of what a process holds, so that another process can go on with it.
 //!
-//! What is frozen has no reference, nothing that is shared, and no key of a table. An instant is its distance from the moment of freezing
-//! ([`Distance`]). What several share goes by value (session states, prepared statements), and is shared again where it is thawed. What has
-//! a table that goes along is named by what stays the same in the next process: a backend by its token, an identity by its number and
-//! name. [`plain`] turns all of this into bytes and back.
+//! Frozen data has no reference, nothing that is shared, and no key of a table. An instant is its distance from the moment of freezing
+//! ([`Distance`]). Values that several share go by value (session states, prepared statements), and are shared again where they are thawed.
+//! An entry of a table that goes along is named by a property that stays the same in the next process: a backend by its token, an identity
+//! by its number and name. [`plain`] turns all of this into bytes and back.
 //!
 //! A client is frozen in `client/frozen.rs`, by taking its struct apart without `..`: a new field does not compile until
 //! somebody has said there what becomes of it.
@@ -27,17 +27,17 @@ impl Distance {
         Self(now.as_micros().wrapping_sub(instant.as_micros()) as i64)
     }
 
-    /// Where it is, seen from the moment of thawing. What lies before the beginning of the new process' time is at its beginning.
+    /// The instant, seen from the moment of thawing. An instant before the beginning of the new process's time becomes that beginning.
     pub(crate) fn from(self, now: Instant) -> Instant {
         Instant::from_micros(now.as_micros().saturating_add_signed(self.0.saturating_neg()))
     }
 
-    /// Of an instant that is kept in microseconds, as where several workers write it.
+    /// The distance of an instant that is kept in microseconds, as where several workers write it.
     pub(crate) fn of_micros(micros: u64, now: Instant) -> Self {
         Self::of(Instant::from_micros(micros), now)
     }
 
-    /// In microseconds, as in [`Self::of_micros`].
+    /// The instant in microseconds, as in [`Self::of_micros`].
     pub(crate) fn micros_from(self, now: Instant) -> u64 {
         self.from(now).as_micros()
     }
@@ -45,17 +45,17 @@ impl Distance {
 
 plain!(struct Distance { 0 });
 
-/// What happened, or will, by whose moment that is.
+/// Turns the instants of a map into distances from now.
 pub(crate) fn distances<K>(instants: BTreeMap<K, Instant>, now: Instant) -> Vec<(K, Distance)> {
     instants.into_iter().map(|(key, instant)| (key, Distance::of(instant, now))).collect()
 }
 
-/// What [`distances`] has made this of.
+/// Turns the distances from [`distances`] into instants again.
 pub(crate) fn instants<K: Ord>(distances: Vec<(K, Distance)>, now: Instant) -> BTreeMap<K, Instant> {
     distances.into_iter().map(|(key, distance)| (key, distance.from(now))).collect()
 }
 
-/// Why something cannot be turned into plain data as it is now. It can be later, when what it is in the middle of is over.
+/// The reason why something cannot be turned into plain data as it is now. Later it can be, when what it is in the middle of is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotFrozen {
     /// A client has not been greeted: the server has not said yet what a greeting has to repeat.
@@ -65,14 +65,14 @@ pub enum NotFrozen {
     LogsIn,
     /// Another thread of this process reads a client's large text.
     IsRead,
-    /// A client's statement waits elsewhere than in a queue of the scheduler: for its user's share, for its delay, for the answer to another one that
-    /// runs; or it is more than plain data, as what ends another client's.
+    /// A client's statement waits elsewhere than in a queue of the scheduler: for its user's share, for its delay, or for the answer to another
+    /// one that runs. Or the statement is more than plain data, as one that ends another client's.
     Waits,
     /// A client's statement is at a server: its answer comes to this process.
     Runs,
     /// Another worker is asked to kill one of its clients.
     Kills,
-    /// A client's statement is with a reader, whose answer comes to this process.
+    /// A client's statement is with a reader. The reader's answer comes to this process.
     IsLent,
     /// The layer below has the keys of a connection's encryption.
     IsEncrypted,
@@ -102,7 +102,7 @@ impl fmt::Display for NotFrozen {
     }
 }
 
-/// Why plain data does not become what it was.
+/// The reason why plain data does not become what it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotThawed {
     /// These bytes are not what was frozen, or come from a version with another form.
@@ -111,6 +111,6 @@ pub(crate) enum NotThawed {
     UnknownIdentity,
     /// The backend that a client holds is not there.
     UnknownBackend,
-    /// No statement waits of the client whose answer another one waits for.
+    /// Another client waits for the answer to this client's statement, but none of its statements waits.
     UnknownLeader,
 }

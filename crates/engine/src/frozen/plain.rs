@@ -1,7 +1,7 @@
 //! Plain data as bytes, and back.
 //!
-//! Numbers are little-endian and have their full width; what may be longer or shorter has its length in front. Nothing says of which
-//! type it is: whoever reads has to be of the version that wrote, which [`FORMAT`] says.
+//! Numbers are little-endian and have their full width. A value of variable length has its length in front. The bytes do not say of
+//! which type they are: the reader has to be of the version that wrote, which [`FORMAT`] says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Changes with every change of what is frozen.
 pub(crate) const FORMAT: u16 = 3;
 
-/// What holds nothing but its own bytes.
+/// A type that holds nothing but its own bytes.
 pub(crate) trait Plain: Sized {
     /// Appends it.
     fn put(&self, out: &mut Vec<u8>);
@@ -21,7 +21,7 @@ pub(crate) trait Plain: Sized {
     fn take(bytes: &mut &[u8]) -> Option<Self>;
 }
 
-/// Makes a type plain whose parts are, in the order in which they are named here. A part that is left out does not compile.
+/// Makes a type plain that has plain parts, in the order in which they are named here. A part that is left out does not compile.
 ///
 /// `plain!(struct Name { one, other })` of a struct, with numbers as names where it has none, and
 /// `plain!(enum Name { 0 => Unit, 1 => Tuple(inner), 2 => Struct { one } })` of an enum, with a number for each variant.
@@ -65,7 +65,7 @@ macro_rules! plain {
     };
 }
 
-/// All of it, and what version has written it.
+/// Turns plain data into bytes, with the version that has written them.
 pub(crate) fn bytes_of(plain: &impl Plain) -> Vec<u8> {
     let mut out = Vec::new();
     FORMAT.put(&mut out);
@@ -73,7 +73,7 @@ pub(crate) fn bytes_of(plain: &impl Plain) -> Vec<u8> {
     out
 }
 
-/// What [`bytes_of`] has made bytes of; `None` where it is of another version, or where something is missing or left over.
+/// Makes a value again from the bytes of [`bytes_of`]; `None` where they are of another version, or where something is missing or left over.
 pub(crate) fn read<T: Plain>(mut bytes: &[u8]) -> Option<T> {
     if u16::take(&mut bytes)? != FORMAT {
         return None;
@@ -145,7 +145,7 @@ impl Plain for NonZeroU32 {
     }
 }
 
-/// Each with its length in front. The length is believed only as far as something comes behind it.
+/// Appends each value with its length in front. The length is believed only as far as something comes behind it.
 fn put_all<'a, T: Plain + 'a>(all: impl ExactSizeIterator<Item = &'a T>, out: &mut Vec<u8>) {
     all.len().put(out);
     all.for_each(|one| one.put(out));

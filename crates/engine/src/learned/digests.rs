@@ -19,13 +19,13 @@ use crate::learned::stuck::Stuck;
 use crate::learned::waiting::Waiting;
 use crate::outside::histogram::{SmallHistogram, micros};
 
-/// Of a digest's text so many bytes are kept at most, as by the servers' `performance_schema_max_digest_length`.
+/// Bytes of a digest's text that are kept at most, as by the servers' `performance_schema_max_digest_length`.
 pub(crate) const LONGEST_TEXT: usize = 1024;
 
-/// With fewer executions behind it, a p99 says too little: what has been exceeded once in 20 is the p90 as well.
+/// The least number of executions for a p99. With fewer a p99 says too little: a time that was exceeded once in 20 is the p90 as well.
 const FEWEST: u32 = 20;
 
-/// One kind of statement, and what has been counted of it since the worker's start.
+/// A kind of statement, and the numbers that have been counted of it since the worker's start.
 #[derive(Clone, Debug)]
 pub struct Digest {
     /// The hash of the normalised text; `None` for all that found no place.
@@ -44,13 +44,13 @@ pub struct Digest {
     pub rows_sent: u64,
     /// Rows changed.
     pub rows_affected: u64,
-    /// From the start on the server to the end of the reply.
+    /// Times from the start on the server to the end of the reply.
     pub execution: Times,
-    /// From the arrival to the start on the server.
+    /// Times from the arrival to the start on the server.
     pub wait: Times,
-    /// When the first one began.
+    /// The time at which the first execution began.
     pub first_seen: Instant,
-    /// When the latest one ended.
+    /// The time at which the latest execution ended.
     pub last_seen: Instant,
     histogram: SmallHistogram,
     stuck: Stuck,
@@ -62,14 +62,14 @@ pub struct Digest {
     usual_response: f32,
 }
 
-/// What a digest has cost so far: for those who look at all of them again and again.
+/// The cost of a digest so far, for callers that look at all of them again and again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DigestCost {
     /// The digest's fingerprint; 0 for all together that found no place.
     pub fingerprint: u64,
     /// Executions that have ended.
     pub count: u64,
-    /// Those of them that ended with an error.
+    /// Executions among them that ended with an error.
     pub errors: u64,
     /// Microseconds on the server, all together.
     pub time: u64,
@@ -89,16 +89,16 @@ pub struct Times {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Execution {
     pub(crate) fingerprint: u64,
-    /// From its start on the server.
+    /// Time since the statement's start on the server.
     pub(crate) time: Duration,
-    /// Until then.
+    /// Time that the statement waited until its start.
     pub(crate) waited: Duration,
     pub(crate) rows_sent: u64,
     pub(crate) rows_affected: u64,
     pub(crate) error: bool,
     /// The way to the server and back is so much of its time, where the server is far away.
     pub(crate) round_trip: Duration,
-    /// Most permits were free at its end.
+    /// True where most permits were free at the statement's end.
     pub(crate) few: bool,
 }
 
@@ -110,7 +110,7 @@ pub struct Digests {
     /// Open addressing, at most half full: one more than a digest's place, 0 where there is none. Nothing is ever taken
     /// out by itself.
     index: Vec<u32>,
-    /// All that found no place.
+    /// Statements that found no place, all together.
     others: Digest,
 }
 
@@ -127,7 +127,7 @@ impl Digests {
         self.digests.iter().chain(Some(&self.others).filter(|others| others.count > 0))
     }
 
-    /// How many have a place of their own.
+    /// The number of digests that have a place of their own.
     pub fn len(&self) -> usize {
         self.digests.len()
     }
@@ -223,7 +223,7 @@ impl Digests {
         *usual as u64
     }
 
-    /// What such a statement leaves of its permit to others, in parts of [`crate::learned::waiting::WHOLE`].
+    /// The part of its permit that such a statement leaves to others, in parts of [`crate::learned::waiting::WHOLE`].
     pub(crate) fn spares(&self, fingerprint: u64) -> u32 {
         self.find(fingerprint).map_or(0, |place| self.digests[place].waiting.spares())
     }
@@ -337,7 +337,7 @@ impl Digest {
         Duration::from_micros(self.execution.sum / self.count.max(1))
     }
 
-    /// What it has cost so far.
+    /// The digest's cost so far.
     pub(crate) fn cost(&self) -> DigestCost {
         DigestCost {
             fingerprint: self.fingerprint.unwrap_or(0),
@@ -348,7 +348,7 @@ impl Digest {
         }
     }
 
-    /// As [`Digests::p99`].
+    /// The p99 of the digest's executions, as of [`Digests::p99`].
     pub fn p99(&self) -> Option<Duration> {
         (self.recent.executions() >= FEWEST).then(|| Duration::from_micros(self.recent.p99().into()))
     }
@@ -398,7 +398,7 @@ impl std::ops::AddAssign<&Self> for Digest {
 }
 
 impl Times {
-    /// All together.
+    /// The sum of the times.
     pub fn sum(self) -> Duration {
         Duration::from_micros(self.sum)
     }
@@ -433,9 +433,9 @@ impl Times {
 /// one that was unlucky thus changes nothing, and a kind that has become faster is known to be after 128 at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Recent {
-    /// Of the generation that is being filled.
+    /// The longest two of the generation that is being filled.
     longest: [u32; 2],
-    /// Of the one before.
+    /// The longest two of the generation before.
     longest_before: [u32; 2],
     in_generation: u8,
     has_before: bool,

@@ -7,11 +7,11 @@ use std::time::Duration;
 /// entries of 16 bytes stay in the second-level cache.
 const KINDS: usize = 4096;
 
-/// So many executions in a row must have been harmless before statements of a kind are sent several at a time.
+/// Executions in a row that must have been harmless before statements of a kind are sent several at a time.
 const TRIALS: u16 = 8;
 
-/// And so many behind one that had warnings. Where others are behind it already, the texts of those are lost: that comes to no
-/// more than one in as many, and a kind of ten thousand a second is back in half a second.
+/// Executions in a row that must have been harmless behind one that had warnings. Where others are behind that one already, the texts
+/// of its warnings are lost: that comes to no more than one in as many, and a kind of ten thousand a second is back in half a second.
 const TRIALS_BEHIND_WARNINGS: u16 = 4096;
 
 /// A statement slower than this on the server would hold up those behind it noticeably: ten times what a point select
@@ -28,11 +28,11 @@ pub(crate) const REMEMBERED: Duration = Duration::from_secs(10);
 /// A reply larger than this may not fit into a socket buffer, so that a slow client could hold up those behind it.
 const SMALL: u64 = 16 << 10;
 
-/// A kind whose reply was large is not coalesced for so many executions: the followers of the next large one would have waited
-/// for nothing.
+/// The number of executions for which a kind is not coalesced after a large reply: the followers of the next large one would
+/// have waited for nothing.
 const LARGE_FOR: u8 = 64;
 
-/// One kind of statement, by fingerprint.
+/// A kind of statement, by fingerprint.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Kind {
     fingerprint: u64,
@@ -47,7 +47,7 @@ struct Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     Nothing,
-    /// An error, whose packet tells of it, or a change of session state.
+    /// An error that its packet tells of, or a change of session state.
     Something,
     /// Warnings, of which only the next question can tell.
     Warnings,

@@ -41,26 +41,26 @@ pub use range::{Division, Range};
 /// A measurement takes this long at least: some hundred point selects, and some ten of what a disk is asked.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 
-/// And so many statements for each permit, of which those at its edges are a quarter then; with more, a server that is
-/// drowning would take minutes to be measured.
+/// Statements that a measurement takes for each permit at least, of which those at its edges are a quarter then. With
+/// more, a server that is drowning would take minutes to be measured.
 const ENOUGH: u64 = 4;
 
 /// After a change of the limit, so many times as many statements as ran or run now end before the next measurement: those that began
 /// before. Fewer are not enough: what is measured behind a step up and back would have some of those of the other limit.
 const SETTLING: f64 = 1.0;
 
-/// And it takes so many times as long as the way to the server and back, where it is far: on the first those come that began before, and
-/// how many are on the way follows on the next ones.
+/// Times of the way to the server and back that settling takes at least, where the server is far away: the first brings answers to
+/// statements that began before, and the next ones tell how many are on the way.
 const SETTLING_TRIPS: u32 = 4;
 
 /// A measurement in which statements waited for a permit for less than a quarter of the time is of no use.
 const USED: u32 = 4;
 
-/// Of so many statements in a measurement one can tell what kinds they are. Where the limit was raised for others, that is looked at
-/// also while it is not reached: it may be far above what is good for these, and they would never say so.
+/// Statements in a measurement from which their kinds can be told. Where the limit was raised for other kinds, their kinds are
+/// looked at even while the limit is not reached: it may be far above the best limit for these, and they would never show that.
 const ENOUGH_FOR_THEIR_KINDS: u64 = 64;
 
-/// Where so much time has passed without the end of a single statement, there is no load to try a larger limit with.
+/// The time without the end of a single statement after which there is no load to try a larger limit with.
 const IDLE: Duration = Duration::from_secs(2);
 
 /// The first rest after steps that were of no use, and the longest: with about a second of trying at a limit that may be
@@ -73,14 +73,15 @@ const LONGEST_REST: Duration = Duration::from_secs(32);
 const CHANGE: f64 = 0.25;
 const CHANGES: u32 = 5;
 
-/// Of a change to half or twice as much, two times in a row are enough: a server that drowns takes long for each measurement.
+/// The change, a natural logarithm, to half or twice as much: two times in a row are enough. A server that drowns takes long for each
+/// measurement.
 const LARGE_CHANGE: f64 = std::f64::consts::LN_2;
 
-/// On a machine whose own speed varies, the change has to be so many times that.
+/// The factor by which the change has to exceed the machine's own variation, where its speed varies.
 const CHANGE_BEYOND_NOISE: f64 = 5.0;
 
-/// For that a rest is cut short, but not below an eighth: where the speed of the machine itself varies, every change would
-/// be followed by trials otherwise, and these cost more than they bring.
+/// The shortest part of a rest that a change leaves, as a divisor. On a machine with a speed that varies by itself, every
+/// change would be followed by trials otherwise, and these cost more than they bring.
 const SHORTEST_PART: u32 = 8;
 
 /// The counts so far, while statements waited for a permit.
@@ -90,7 +91,7 @@ pub(crate) struct Counts {
     pub(crate) statements: u64,
     /// The time that these take as a rule.
     pub(crate) work: Work,
-    /// For how long statements waited, in microseconds.
+    /// Microseconds for which statements waited.
     pub(crate) saturated: u64,
 }
 
@@ -103,7 +104,7 @@ pub(crate) struct Limit {
     /// The best before that.
     former: u32,
     state: State,
-    /// Which of the steps from the best is next, see [`STEPS`].
+    /// The step from the best that is next, see [`STEPS`].
     next_step: usize,
     /// True if the last good step went up.
     upwards: bool,
@@ -115,9 +116,9 @@ pub(crate) struct Limit {
     undecided: Vec<(u32, Differences)>,
     /// True while statements run that began under another limit: too early to measure.
     settling: bool,
-    /// So many ran as that was left.
+    /// The number of statements that ran when the other limit was left.
     ran_before: f64,
-    /// So many run for each permit in use, see [`Limit::look`].
+    /// The number of statements that run for each permit in use, see [`Limit::look`].
     for_a_permit: f64,
     began: Instant,
     from: Counts,
@@ -156,19 +157,19 @@ struct Trial {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Usual {
     speed: Speed,
-    /// How many times in a row it was another.
+    /// The number of times in a row that it was another.
     changes: u32,
 }
 
 /// A larger difference than this between two measurements is no noise.
 const LARGEST_NOISE: f64 = 0.3;
 
-/// Nor is any where so many more or fewer run for each permit than at the last one (a natural logarithm): kinds that mostly wait grow into
-/// their parts, a sixteenth of a permit at a time.
+/// The change in statements that run for each permit (a natural logarithm) from which on two measurements are not compared: kinds that
+/// mostly wait grow into their parts, a sixteenth of a permit at a time.
 const SAME_PARTS: f64 = 0.05;
 
-/// By how much the speed differs from one measurement at the best limit to the next at the same one: what the machine does by
-/// itself, and chance. An average over the last twenty, about.
+/// The difference in speed between one measurement at the best limit and the next at the same one: what the machine does by
+/// itself, and chance. This is an average over the last twenty, about.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Noise {
     /// The last measurement, and how many statements ran for each permit.
@@ -198,9 +199,9 @@ impl Noise {
 /// Natural logarithms, so that a difference is a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Speed {
-    /// Of work, in microseconds a microsecond.
+    /// The speed of work, in microseconds a microsecond.
     work: f64,
-    /// Of statements, likewise.
+    /// The speed of statements, likewise.
     statements: f64,
 }
 
@@ -225,7 +226,7 @@ const SMALL_STEPS: usize = 3;
 const IN_FULL: f64 = 0.8;
 
 impl Limit {
-    /// In this range.
+    /// Makes a limit in this range.
     pub(crate) fn new(range: Range) -> Self {
         let best = range.clamp(range.start);
         Self {
@@ -279,7 +280,7 @@ impl Limit {
         self.settling = true;
     }
 
-    /// More or fewer of the others send as many statements as they may: what is being compared was measured beside those before.
+    /// Notes that more or fewer of the others send as many statements as they may: the trial at hand was measured beside those before.
     fn others_have_changed(&mut self) {
         self.undecided.clear();
         if self.is_trying() {

@@ -1,4 +1,4 @@
-//! Lock waits on the server: which threads wait for whose row locks, and which for other locks.
+//! Lock waits on the server: which threads wait for row locks of which others, and which wait for other locks.
 //!
 //! A pool inside the server learns it from the lock manager; from outside it has to be asked for. So it is asked only when
 //! others wait, over the service account's connection: where a statement takes longer than its like does, every
@@ -29,10 +29,10 @@ use crate::server::Server;
 use crate::settings::Settings;
 use crate::workers::letter::Letter;
 
-/// So many clients are remembered that others have waited for; the one that connected first makes room.
+/// Clients that are remembered because others have waited for them. The client that connected first makes room.
 const BLOCKERS: usize = 1000;
 
-/// Where nothing is stalled, so many times `lock_wait_interval` pass between two questions.
+/// The number of times `lock_wait_interval` that pass between two questions where nothing is stalled.
 const PACES: u32 = 5;
 
 /// A service account that the server lets see no lock waits asks again after a while: rights can be granted.
@@ -50,7 +50,7 @@ impl Server {
 }
 
 impl Server {
-    /// When to ask for lock waits, if there is a reason.
+    /// The time at which to ask for lock waits, if there is a reason.
     pub(crate) fn next_suspicion(
         &self,
         now: Instant,
@@ -97,7 +97,7 @@ impl Server {
             || self.contention.is_there(now)
     }
 
-    /// What the service account has found, which is allowed to see it.
+    /// Takes the lock waits that the service account has found, which is allowed to see them.
     pub(crate) fn take_found_lock_waits(&mut self, now: Instant) -> LockWaits {
         self.lock_waits_denied = None;
         self.control.take_lock_waits(LockWaits::new(self.key, now))

@@ -22,35 +22,35 @@ pub(crate) use measurement::Pace;
 use crate::outside::histogram::micros;
 use crate::workers::place::Place;
 
-/// Nobody waits for one.
+/// Nobody waits for a long permit.
 const NOBODY: u64 = u64::MAX;
 
 /// How many long statements run, and who waits to run one more.
 #[derive(Debug)]
 pub(crate) struct LongPermits {
-    /// How many take permits; 0 for a quarter of these.
+    /// The number that take permits; 0 for a quarter of these.
     set: AtomicU32,
-    /// As many as may run at all.
+    /// The number of long statements that may run at all.
     most: AtomicU32,
-    /// How many may run beyond those with permits, as of now.
+    /// The number that may run beyond those with permits, as of now.
     more: AtomicU32,
-    /// Since when no more have run than have permits, in microseconds; [`NOBODY`] where more do.
+    /// The time since which no more have run than have permits, in microseconds; [`NOBODY`] where more do.
     few_since: AtomicU64,
     running: AtomicU32,
-    /// How many of these take no permit.
+    /// The number of these that take no permit.
     beyond: AtomicU32,
     wants: Box<[Want]>,
-    /// One has waited since the last measurement.
+    /// True where a long statement has waited since the last measurement.
     crowded: AtomicBool,
     measurement: Mutex<Measurement>,
 }
 
-/// What one worker waits for.
+/// The long statement that one worker waits to start.
 #[derive(Debug)]
 struct Want {
-    /// Where its first long statement stands.
+    /// The place of the worker's first long statement.
     place: AtomicU64,
-    /// That one could start without a permit, if no more ran so than may.
+    /// True where that statement could start without a permit, if no more ran so than may.
     without_permit: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum Allowed {
 /// A long statement that has run to its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LongEnd {
-    /// When it ended.
+    /// The time at which the statement ended.
     pub(crate) at: Instant,
     /// The time that it took.
     pub(crate) time: Duration,
@@ -97,14 +97,14 @@ impl LongPermits {
         self.most.store(most, SeqCst);
     }
 
-    /// How many may run now, where there are so many permits.
+    /// The number that may run now, where there are so many permits.
     pub(crate) fn limit(&self, permits: u32) -> u32 {
         let with_permit = self.with_permit(permits);
         let most = self.most.load(SeqCst).max(with_permit);
         with_permit.saturating_add(self.more.load(SeqCst)).min(most)
     }
 
-    /// How many of so many permits they may have, at least one.
+    /// The number of so many permits that long statements may have, at least one.
     fn with_permit(&self, permits: u32) -> u32 {
         let part = match self.set.load(SeqCst) {
             0 => permits / 4,
@@ -113,7 +113,7 @@ impl LongPermits {
         part.max(1)
     }
 
-    /// How many more may start, where there are so many permits.
+    /// The number that may start now, where there are so many permits.
     pub(crate) fn free(&self, permits: u32) -> u32 {
         self.limit(permits).saturating_sub(self.running.load(SeqCst))
     }
@@ -129,7 +129,7 @@ impl LongPermits {
         Some(Allowed::Beyond)
     }
 
-    /// Lets it start without a permit, where it may.
+    /// Lets the statement at `place` start without a permit. Returns false where it may not.
     pub(crate) fn take_beyond(&self, worker: usize, place: Place, permits: u32) -> bool {
         let may = |running: u32| self.may_take(worker, place.order(), permits, running).then(|| running + 1);
         if self.running.fetch_update(SeqCst, SeqCst, may).is_err() {
@@ -170,7 +170,7 @@ impl LongPermits {
         running.saturating_add(promised) < self.limit(permits)
     }
 
-    /// One does not run any more, which had started by this right.
+    /// Gives back the right by which a long statement had started, which does not run any more.
     pub(crate) fn give(&self, allowed: Allowed) {
         if allowed == Allowed::Beyond {
             let before = self.beyond.fetch_sub(1, SeqCst);
@@ -186,7 +186,7 @@ impl LongPermits {
         self.few_since.load(SeqCst) <= now.as_micros().saturating_sub(micros(time))
     }
 
-    /// One has run to its end, which has not been said to [`Self::give`] yet.
+    /// Measures a statement that has run to its end, and that [`Self::give`] has not heard of yet.
     pub(crate) fn measure(&self, end: &LongEnd, permits: u32) {
         if end.usual.is_none() {
             self.begin_with_few(end.at);
@@ -213,7 +213,7 @@ impl LongPermits {
         }
     }
 
-    /// There are statements of which nobody knows what they take beside few: that has to be seen first.
+    /// Has statements run with few beside them first, where their times with few are not known.
     pub(crate) fn begin_with_few(&self, now: Instant) {
         if self.more.load(SeqCst) > 0 {
             let mut measurement = self.lock();
@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// So many statements of a second run to their end, one after the other, in so many milliseconds each, while others wait.
+    /// Runs so many statements of a second to their end, one after the other, in so many milliseconds each, while others wait.
     fn run(long: &LongPermits, statements: u32, millis: u64) {
         run_like(long, statements, &end(millis));
     }
@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(long.limit(16), 4);
     }
 
-    /// There are a hundred of them at a time, which makes no difference to how long it takes.
+    /// A hundred statements run at a time, which makes no difference to how long a try takes.
     #[test]
     fn a_try_is_over_the_sooner_the_more_the_others_lose_by_it() {
         let step = 10 * MILLISECOND;

@@ -1,8 +1,9 @@
-//! Whether statements of a kind may be stuck: one of them was, a while ago.
+//! Says whether statements of a kind may be stuck: one of them was, a while ago.
 //!
-//! What waits for a lock holds up those behind it on its backend, so that a kind that does now and then shares one with its like alone. From outside,
-//! a thread of the server that found no core for 20 ms looks the same. On a machine whose cores are all in use one of some hundred thousand reads meets
-//! that, and if it counted as much as a lock of seconds, all kinds would always be taken for such. So how long it counts follows from how long it was.
+//! A statement that waits for a lock holds up those behind it on its backend. So a kind that does so now and then shares a backend with its like
+//! alone. From outside, a thread of the server that found no core for 20 ms looks the same. On a machine with all cores in use, one of some
+//! hundred thousand reads meets that. If that counted as much as a lock of seconds, all kinds would always be taken for such. So the time for
+//! which it counts follows from how long it was.
 
 use std::time::Duration;
 
@@ -11,16 +12,16 @@ use seam::Instant;
 use crate::frozen::Distance;
 use crate::learned::history::REMEMBERED;
 
-/// One that has ended is remembered for so many times as long as it took: a kind that is stuck again and again, each time as soon as it is
-/// forgotten, holds up others for a ninth of the time.
+/// The factor of the time for which a statement that was stuck is remembered after its end. A kind that is stuck again and again, each
+/// time as soon as it is forgotten, holds up others for a ninth of the time.
 const TIMES: u32 = 8;
 
-/// What is known of the statements of one kind that were stuck.
+/// Knowledge of the statements of one kind that were stuck.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stuck {
-    /// When one was last found that had not ended, as far as is known since.
+    /// The time at which a statement was last found stuck that had not ended, as far as is known since.
     found: Option<Instant>,
-    /// Until when those that have ended are remembered.
+    /// The time until which statements that were stuck and have ended are remembered.
     until: Instant,
 }
 
@@ -48,12 +49,12 @@ impl FrozenStuck {
 }
 
 impl Stuck {
-    /// One of them is stuck, and has not ended.
+    /// Notes that a statement is stuck, and has not ended.
     pub(super) fn found(&mut self, now: Instant) {
         self.found = Some(now);
     }
 
-    /// One that was stuck has ended, and has taken so long.
+    /// Notes that a stuck statement has ended, and has taken so long.
     pub(super) fn ended(&mut self, now: Instant, time: Duration) {
         // What was found before this one began is another one.
         self.found = self.found.filter(|&at| now.since(at) > time);

@@ -1,14 +1,14 @@
 //! Statements that mostly wait, for a disk or a timer or another server, take less than a permit.
 //!
-//! A permit stands for a thread that the server has to find a core for. In-server pools see that a thread waits and let another one run; from
-//! outside it shows in the time that statements of a kind take: where that does not grow with what runs beside them, they wait for nothing
-//! that the others use. So the time that a kind takes now is compared with the least that it has taken, both on average. What takes twice as long
-//! as that counts in full. What takes as long as ever leaves most of its permit to others.
+//! A permit stands for a thread that the server has to find a core for. In-server pools see that a thread waits and let another one run. From
+//! outside this shows in the time that statements of a kind take: where that does not grow with what runs beside them, they wait for nothing
+//! that the others use. So the time that a kind takes now is compared with the least that it has taken, both on average. A kind that takes twice
+//! as long as that counts in full. A kind that takes as long as ever leaves most of its permit to others.
 //!
-//! A kind that computes is thus taken for one that waits only while nothing else keeps it from its core, and that is when more
-//! may run. It corrects itself: as more run, it takes longer. So that this settles, a part grows step by step, each after what the one before
-//! has done can be seen, and shrinks at once. The least time only falls while the server is busy, since the time that a kind takes among many
-//! others says nothing about what it takes alone.
+//! A kind that computes is thus taken for one that waits only while nothing else keeps it from its core, and that is when more may run. This
+//! corrects itself: as more run, the kind takes longer. So that this settles, a part grows step by step, each after the effect of the step
+//! before can be seen. A part shrinks at once. While the server is busy the least time only falls, since the time that a kind takes among
+//! many others says nothing about what it takes alone.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use seam::Instant;
 use crate::frozen::Distance;
 use crate::outside::histogram::micros;
 
-/// What a whole permit is, in the unit in which parts of it are counted.
+/// A whole permit, in the unit in which parts of a permit are counted.
 pub(crate) const WHOLE: u32 = 16;
 
-/// So many statements run at most for each permit, whatever they are taken for: a trial of another limit goes as far, too.
+/// Statements that run at most for each permit, whatever part of it they take: a trial of another limit goes as far, too.
 pub(crate) const FOR_A_PERMIT: u32 = 4;
 
 /// The most that a statement leaves of its permit.
@@ -29,21 +29,21 @@ const MOST: u32 = WHOLE - WHOLE / FOR_A_PERMIT;
 /// Kinds that take less are never taken for such that wait: a thread that has to be woken and to find a core takes as long.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// With fewer executions behind it, nothing is known of a kind.
+/// The least number of executions from which a kind is known.
 const FEWEST: u8 = 64;
 
 /// The usual time is an average over so many executions, about: what takes ten times as long shows in the fourth one, and chance moves it
 /// by an eighth where single ones differ as much as those of a disk do.
 const AVERAGED: u8 = 32;
 
-/// While few statements run, the least time follows what a kind takes then by this part of the difference: its data may have grown.
+/// The divisor of the difference by which the least time rises at each execution, while few statements run: the kind's data may have grown.
 const RISE: f32 = 64.0;
 
 /// A part grows by a sixteenth of a permit in so many times as long as a statement takes: before that nobody knows what the last one has done.
-/// It shrinks at once.
+/// The part shrinks at once.
 const GROWTH: f32 = 2.0;
 
-/// What a kind of statements has taken at the server, without those that have failed, which end early.
+/// Times of a kind of statements at the server, without those that have failed, which end early.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Waiting {
     /// Microseconds, as an average of the latest.
@@ -51,9 +51,9 @@ pub(crate) struct Waiting {
     /// The least that this has been, in microseconds; see above.
     least: f32,
     executions: u8,
-    /// What such a statement leaves of its permit to others.
+    /// The part of its permit that such a statement leaves to others.
     part: u8,
-    /// When that last grew.
+    /// The time at which the part last grew.
     grown: Instant,
 }
 
@@ -107,13 +107,13 @@ impl Waiting {
         }
     }
 
-    /// What it takes on average lately, and the least.
+    /// The average time of such a statement lately, and the least.
     pub(crate) fn usual_and_least(&self) -> (Duration, Duration) {
         let time = |micros: f32| Duration::from_micros(micros as u64);
         (time(self.usual), time(self.least))
     }
 
-    /// What such a statement leaves of its permit to others, in parts of [`WHOLE`].
+    /// The part of its permit that such a statement leaves to others, in parts of [`WHOLE`].
     pub(crate) fn spares(&self) -> u32 {
         self.part.into()
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     impl Kind {
-        /// So many executions, one after the other, of which each takes one of these times in turn, the way included.
+        /// Runs so many executions, one after the other. Each takes one of these times in turn, the way included.
         fn run(mut self, count: usize, times: &[u64], way: Duration, few: bool) -> Self {
             for &time in times.iter().cycle().take(count) {
                 self.now += time;

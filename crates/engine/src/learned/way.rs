@@ -1,4 +1,4 @@
-//! Statements that are on their way to a server that is far away, or whose answer is, take no place there.
+//! Statements on their way to a server that is far away take no place there, and neither do those with an answer on its way back.
 //!
 //! A permit is held from a statement's start to its answer. With 20 ms to the server and back each is idle for most of that, and how many are
 //! right depends on the way more than on the server. So what is found ([`super::limit`]) is how many may be *at the server*, and as many more
@@ -14,7 +14,7 @@ use seam::Instant;
 use crate::frozen::Distance;
 use crate::outside::histogram::micros;
 
-/// Nobody knows it yet.
+/// The round trip is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
 /// A shorter way is nothing beside the threads that have to be woken at its ends; microseconds.
@@ -23,8 +23,8 @@ const FAR: u64 = 500;
 /// The count lasts for so long at least: with fewer statements the number would jump; microseconds.
 const COUNTED_FOR: u64 = 10_000;
 
-/// A sixteenth of a decrease is taken off each time: answers come in waves, for whose crests there has to be room. In the model
-/// of servers that are far away a quarter or a half loses a tenth more.
+/// A sixteenth of a decrease is taken off each time: answers come in waves, and there has to be room for the crests. In the
+/// model of servers that are far away a quarter or a half loses a tenth more.
 const FEWER: u32 = 16;
 
 /// The number is counted so many times before it is taken for steady: the server's answers come in waves.
@@ -37,18 +37,18 @@ pub(crate) struct Way {
     round_trip: AtomicU64,
     /// Statements that have started with a permit of their own: as many as end, in the long run.
     started: AtomicU64,
-    /// How many these were when it was last counted, and when that was.
+    /// The number of these when they were last counted, and the time of that.
     counted: AtomicU64,
     counted_at: AtomicU64,
     on_the_way: AtomicU32,
-    /// So many times in a row it has not become more.
+    /// Counts in a row that have not become more.
     steady: AtomicU32,
 }
 
 /// [`Way`] as plain data ([`crate::frozen`]).
 #[derive(Debug, PartialEq)]
 pub(crate) struct FrozenWay {
-    /// In microseconds; `None` where nobody knows it.
+    /// The round trip in microseconds; `None` where nobody knows it.
     round_trip: Option<u64>,
     started: u64,
     counted: u64,
@@ -114,7 +114,7 @@ impl Way {
         self.on_the_way.store(0, SeqCst);
     }
 
-    /// How long it takes there and back; nothing where the server is near.
+    /// The time of the way there and back; zero where the server is near.
     pub(crate) fn round_trip(&self) -> Duration {
         match self.round_trip.load(SeqCst) {
             UNKNOWN | ..FAR => Duration::ZERO,
@@ -156,7 +156,7 @@ impl Way {
         }
     }
 
-    /// More is taken at once, fewer little by little.
+    /// Takes up a larger count at once, and a smaller one little by little.
     fn change(&self, counted: u32) {
         let before = self.on_the_way.load(SeqCst);
         let next = if counted > before { counted } else { before - (before - counted).div_ceil(FEWER) };

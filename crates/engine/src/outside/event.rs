@@ -10,83 +10,83 @@ use crate::cluster::position::Behind;
 use crate::outside::named::{ClosedFor, Limit, RefusedFor, ServerRole, ServerState};
 use crate::outside::slow_log::SlowLog;
 
-/// What a worker has to say, until it is fetched.
+/// A worker's events and slow statements, until they are fetched.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     pub(crate) events: VecDeque<Event>,
     pub(crate) slow: SlowLog,
 }
 
-/// Something that an operator may want to know. Never holds a secret or a statement's text.
+/// An event that an operator may want to know of. It never holds a secret or a statement's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The server answered and said what it is.
     ServerFound {
-        /// Where.
+        /// The server's address.
         address: Address,
-        /// Its version string.
+        /// The server's version string.
         version: String,
-        /// How many accounts can log in.
+        /// The number of accounts that can log in.
         accounts: usize,
     },
     /// The server cannot be reached or refuses us.
     ServerLost {
-        /// Where.
+        /// The server's address.
         address: Address,
         /// The reason.
         reason: String,
     },
     /// A server of several is another than before: its role, its state, or whether it takes writes.
     ServerChanged {
-        /// Where.
+        /// The server's address.
         address: Address,
         /// Up, unfit or down.
         state: ServerState,
-        /// What it is to the others.
+        /// The server's role in the cluster.
         role: ServerRole,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The name of a server leads to another address than before.
     ServerMoved {
         /// The name.
         name: Arc<str>,
-        /// Its address so far.
+        /// The server's address so far.
         from: Address,
-        /// From now on.
+        /// The server's address from now on.
         to: Address,
     },
     /// Another server than before is the primary, or the first one has been found.
     PrimaryFound {
-        /// Where.
+        /// The primary's address.
         address: Address,
         /// The one before, where that was another.
         former: Option<Address>,
-        /// What it lacks of that one's, or of its own.
+        /// Transactions that the new primary lacks, of those that the former one had or that it had itself.
         behind: Behind,
     },
     /// A planned change of the primary has begun: new transactions wait.
     SwitchoverBegan {
         /// The primary.
         from: Address,
-        /// Who is to be it.
+        /// The server that is to be the primary.
         to: Address,
     },
     /// An operator has taken a server out of the choice, or has put it back.
     DrainChanged {
-        /// Where.
+        /// The server's address.
         address: Address,
-        /// It is out of it.
+        /// True where the server is out of the choice.
         is_drained: bool,
     },
-    /// A drained server is that no more, since nobody else has taken writes for long.
+    /// A server is no longer drained, since nobody else has taken writes for long.
     DrainEnded {
-        /// Where.
+        /// The server's address.
         address: Address,
     },
     /// No server is the primary: what clients send waits.
     NoPrimary {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// A client was closed by us, or broke off in the middle of something.
@@ -95,9 +95,9 @@ pub enum Event {
         peer: Peer,
         /// The id that it saw in its greeting.
         client: u32,
-        /// What for.
+        /// The reason, as a word.
         closed_for: ClosedFor,
-        /// Why, in words.
+        /// The reason, in words.
         reason: String,
     },
     /// A login was refused.
@@ -106,16 +106,16 @@ pub enum Event {
         peer: Peer,
         /// The user name that was given.
         user: String,
-        /// What for.
+        /// The reason, as a word.
         refused_for: RefusedFor,
-        /// Why, in words.
+        /// The reason, in words.
         reason: String,
     },
     /// A backend was lost or given up.
     BackendClosed {
-        /// Its id on the server.
+        /// The backend's id on the server.
         thread_id: u32,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The server takes no more connections; those that there are go on.
@@ -127,10 +127,10 @@ pub enum Event {
     PasswordWithheld {
         /// The user's name.
         user: String,
-        /// Why, and what to do about it.
+        /// The reason, and what to do about it.
         reason: &'static str,
     },
-    /// The service account may not ask which clients wait for whose locks.
+    /// The service account may not ask which clients wait for locks, and who holds these.
     LockWaitsHidden {
         /// The server's answer.
         reason: String,
@@ -147,53 +147,53 @@ pub enum Event {
     },
     /// The service account may not read all code that is stored on the server.
     StoredCodeHidden {
-        /// Of what.
+        /// Kinds of code that cannot be read.
         missing: Vec<&'static str>,
         /// The server's answer, where it refused.
         reason: Option<String>,
     },
     /// The server's global values of session variables have changed: backends are renewed.
     DefaultsChanged {
-        /// Of which variables.
+        /// The names of the variables.
         names: Vec<String>,
     },
     /// Another Onramp is in front of the server.
     PeerCame {
-        /// Its slot.
+        /// The other Onramp's slot.
         slot: u32,
         /// The number of its service account's connection on the server.
         connection: u64,
-        /// Where that comes from; empty where the server does not say.
+        /// The host that the connection comes from; empty where the server does not say.
         host: String,
     },
     /// Another Onramp is not there any more.
     PeerWent {
-        /// Its slot.
+        /// The other Onramp's slot.
         slot: u32,
         /// The number that its connection had.
         connection: u64,
     },
-    /// Not all of the other Onramps can be counted.
+    /// Some of the other Onramps cannot be counted.
     PeersHidden {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The server does not offer the compression that it is asked for.
     NotCompressed {
-        /// Which one.
+        /// The compression that was asked for.
         wanted: &'static str,
     },
     /// A limit was reached; said at most once per limit and minute.
     LimitReached {
         /// The option that sets it.
         option: Limit,
-        /// Its value.
+        /// The value of the option.
         limit: u64,
     },
 }
 
 impl fmt::Display for Event {
-    /// One line: what came from outside is escaped, so that nobody writes lines of their own into the log.
+    /// Writes one line. Text from outside is escaped, so that nobody writes lines of their own into the log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ServerFound { address, version, accounts } => {
@@ -257,7 +257,7 @@ impl fmt::Display for Event {
 }
 
 impl Event {
-    /// What there is to say of other Onramps.
+    /// Writes the events about other Onramps.
     fn say_of_peers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PeerCame { slot, connection, host } => {
@@ -284,7 +284,7 @@ impl Event {
         }
     }
 
-    /// What nobody tells of the server.
+    /// Writes the events about knowledge of the server that Onramp lacks.
     fn say_what_is_missing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LockWaitsHidden { reason } => {
@@ -316,7 +316,7 @@ impl Event {
         }
     }
 
-    /// What there is to say where there are several servers.
+    /// Writes the events that only a setup of several servers has.
     fn say_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ServerMoved { name, from: Address::NotFound { .. }, to } => {

@@ -1,4 +1,4 @@
-//! Histograms of times whose buckets grow with the time: of fixed size, and with the same relative error everywhere.
+//! Histograms of times, in buckets that grow with the time: of fixed size, and with the same relative error everywhere.
 //!
 //! Each power of two is cut into equally wide buckets (log-linear, as HdrHistogram does it). The middle of a bucket stands
 //! for all that fell into it.
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Buckets to each power of two: the middle of one is at most 1/16 away from what it stands for.
 const FINE: u32 = 3;
 
-/// As far as times are told apart, as a power of two of microseconds: 2^36 are 19 hours, more than `wait_timeout`.
+/// The end of the times that are told apart, as a power of two of microseconds: 2^36 are 19 hours, more than `wait_timeout`.
 const FINE_END: u32 = 36;
 
 const FINE_BUCKETS: usize = buckets(FINE, FINE_END);
@@ -40,12 +40,12 @@ impl Histogram {
         self.max = self.max.max(micros);
     }
 
-    /// How many times have been counted.
+    /// The number of times that have been counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// All of them together.
+    /// The sum of the times.
     pub fn sum(&self) -> Duration {
         Duration::from_micros(self.sum)
     }
@@ -147,7 +147,7 @@ impl SmallHistogram {
         self.counts[bucket] += 1;
     }
 
-    /// As [`Histogram::quantile`], in microseconds.
+    /// Returns the quantile of [`Histogram::quantile`], in microseconds.
     pub(crate) fn quantile(&self, share: f64) -> u64 {
         let counts = self.counts.iter().map(|&count| u64::from(count));
         let found = quantile(counts.clone(), counts.sum(), share);

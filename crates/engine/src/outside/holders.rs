@@ -1,4 +1,4 @@
-//! Who holds what, from a look at the backends, of which there are few: nothing here looks at each client.
+//! Backends and their holders, from a look at the backends, of which there are few. Nothing here looks at each client.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::ids::{ClientKey, Table};
 use crate::outside::named::BackendState;
 use crate::servers::Servers;
 
-/// Who holds what: what a look at the backends tells.
+/// Backends and their holders, as a look at the backends tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
     /// How many backends there are in each of [`Holders::STATES`], in that order.
     pub backends: [u64; 5],
-    /// Clients whose statement is on a backend, those that share one included.
+    /// Clients with a statement on a backend, clients that share one included.
     pub running: u64,
     /// Clients that hold a backend on which nothing runs.
     pub holding: u64,
@@ -29,7 +29,7 @@ pub struct Holders {
     /// Clients that may hold locks, as far as is known: they have changed or locked something in their transaction, or are pinned
     /// for what locks.
     pub lock_holders: u64,
-    /// Clients for whose locks others wait.
+    /// Clients that hold locks others wait for.
     pub blocking: u64,
     /// Statements that were last seen to wait for locks on the server.
     pub lock_waits: u64,

@@ -1,4 +1,4 @@
-//! What the server is asked to end, by a KILL on another backend of the victim's own user.
+//! KILLs that the server is asked for, on another backend of the victim's own user.
 
 use seam::Instant;
 
@@ -17,7 +17,8 @@ use crate::workers::letter::Ending;
 const NO_SUCH_THREAD: u16 = 1094;
 
 impl Summary {
-    /// The server knows a thread no more that it was to end: what ran there has come to its end meanwhile, and the client with it.
+    /// Takes the error that the server has no such thread for success, since the statement has come to its end meanwhile, and the client with
+    /// it. Returns true where the answer was that error.
     pub(crate) fn takes_no_such_thread_for_done(&mut self) -> bool {
         let is_done = self.error.as_ref().is_some_and(|error| error.code == NO_SUCH_THREAD);
         if is_done {
@@ -27,18 +28,18 @@ impl Summary {
     }
 }
 
-/// What is to be done about what the server is to end.
+/// The next step for a statement or connection that the server is to end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NextOfKill {
     /// Nothing: it has ended by itself.
     Nothing,
     /// The server is asked on this backend to end what runs on the other one.
     Asks { carrier: BackendKey, runs_on: BackendKey },
-    /// This backend is given up: another server has become the primary since, on which the number means another thread.
+    /// This backend is given up: another server has become the primary since, and the number means another thread there.
     GivesUp(BackendKey),
-    /// There is no way to the server: at least the client goes, where it was meant.
+    /// The server cannot be reached: at least the client goes, where it was meant.
     TooLate,
-    /// It waits for a backend of the victim's user.
+    /// The KILL waits for a backend of the victim's user.
     Waits,
 }
 
@@ -75,7 +76,8 @@ impl OutsideKills<'_> {
             .filter(runs_thread)
     }
 
-    /// What is done next about something that runs there, where this backend is idle to ask on. Where the server is asked, its answer is told.
+    /// The next step for a statement or connection on `runs_on`. `carrier` is an idle backend to ask on. `None` for `runs_on`: the victim has
+    /// ended.
     pub(crate) fn next(
         &mut self,
         kill: &OutsideKill,
@@ -141,7 +143,8 @@ impl OutsideKills<'_> {
         }
     }
 
-    /// Nothing is in flight on this backend any more: what it was asked last is over, which may be a KILL, or never went out. Returns that.
+    /// Notes that nothing is in flight on this backend any more: its latest request is over, or never went out. Returns the KILL, if the request
+    /// was one.
     pub(crate) fn answered(&mut self, carrier: BackendKey) -> Option<UnderWay> {
         if self.orders.kills_under_way.is_empty() {
             return None;
@@ -150,8 +153,8 @@ impl OutsideKills<'_> {
         self.orders.kills_under_way.answered(carrier)
     }
 
-    /// Once per turn: what waits for a KILL has been heard. Returns the KILLs that have taken too long; whoever wanted one hears nothing then, but
-    /// for one whose victim has lost its backend meanwhile, or who has more to say in the same text: that goes on, as the victim does.
+    /// Runs once per turn. Clients that wait for a KILL count as heard. Returns the KILLs that have taken too long. Their killers hear nothing
+    /// then, except where the victim has lost its backend meanwhile, or where more stands behind the KILL in the same text: these go on.
     pub(crate) fn take_over(&mut self) -> Vec<UnderWay> {
         let mut over = self.orders.kills_under_way.take_over(self.now, self.servers);
         for kill in &mut over {
@@ -178,7 +181,7 @@ mod tests {
 
     const ENDING: Ending = Ending { thread_id: 42, query_only: true };
 
-    /// A client whose statement runs on the thread that is meant, and what is to end it.
+    /// A client that runs its statement on the thread that is meant, and the order to end it.
     fn running() -> (Engine, BackendKey, OutsideKill) {
         let mut engine = engine(1, Settings::default());
         let server = engine.servers.primary().key;

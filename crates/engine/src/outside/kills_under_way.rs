@@ -1,8 +1,8 @@
 //! KILLs that the server has been asked for and has not answered yet.
 //!
-//! A KILL ends whatever runs on its thread when the server comes to it, which may be the statement behind the one that was meant. So a client that
-//! keeps its backend has its next command wait until the server has answered: it stays among what the client has sent ahead, in no queue and
-//! without a permit. Backends that nobody keeps need no such thing, since they are closed behind a KILL.
+//! A KILL ends whatever runs on its thread when the server comes to it. That may be the statement behind the one that was meant. So a client
+//! that keeps its backend has its next command wait until the server has answered. The command stays among what the client has sent ahead, in no
+//! queue and without a permit. Backends that nobody keeps need no such thing, since they are closed behind a KILL.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::outside::orders::to_be_ended::Told;
 use crate::servers::Servers;
 use crate::workers::letter::PEER_TIMEOUT;
 
-/// A command waits for so long at most, as long as a killer at another Onramp waits for its answer.
+/// The longest time that a command waits: as long as a killer at another Onramp waits for its answer.
 ///
-/// Then it goes on, and the KILL may hit it if the server comes to that after all. On a connection of the client's own nothing would have waited
-/// at all; to end its transaction instead would be a certain loss in the place of an unlikely one. Where the backend of the KILL is lost without an
-/// answer, the command waits as long: the server may have read the KILL, or may still.
+/// Then the command goes on, and the KILL may hit it if the server comes to that after all. On a connection of the client's own the command
+/// would not have waited at all. To end the client's transaction instead would be a certain loss in the place of an unlikely one. Where the
+/// backend of the KILL is lost without an answer, the command waits as long: the server may have read the KILL, or may still.
 pub(crate) const LONGEST: Duration = PEER_TIMEOUT;
 
 /// A backend by its slot and its token, so that a later one in the same slot is not taken for it.
@@ -39,19 +39,20 @@ impl BackendRef {
     }
 }
 
-/// One of them.
+/// A KILL that the server has been asked for.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
-    /// On which it is asked for.
+    /// The backend on which the KILL was sent.
     pub(crate) carrier: BackendRef,
-    /// On which it ends something, and whose.
+    /// The backend on which the KILL ends a statement or connection, and the client that has it.
     pub(crate) victim: BackendRef,
     pub(crate) client: ClientRef,
     pub(crate) since: Instant,
     pub(crate) told: Option<Told>,
 }
 
-/// All of one worker. There are no more than backends on which they are asked for, and than those lost within [`LONGEST`].
+/// The KILLs of one worker that are under way. There are no more than backends that they were sent on, and than backends lost within
+/// [`LONGEST`].
 #[derive(Debug, Default)]
 pub(crate) struct KillsUnderWay(Vec<UnderWay>);
 
@@ -89,12 +90,12 @@ impl KillsUnderWay {
         over
     }
 
-    /// The clients whose backends they are about.
+    /// The clients that the KILLs are about.
     pub(crate) fn clients(&self) -> impl Iterator<Item = ClientRef> {
         self.0.iter().map(|kill| kill.client)
     }
 
-    /// When the first of them has taken too long.
+    /// The time at which the first of them has taken too long.
     pub(crate) fn next_end(&self) -> Option<Instant> {
         self.0.iter().map(|kill| kill.since + LONGEST).min()
     }

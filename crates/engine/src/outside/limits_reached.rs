@@ -6,9 +6,9 @@ use seam::Instant;
 
 /// A limit that was reached.
 pub(crate) struct LimitReached {
-    /// When that was last an event.
+    /// The time at which that was last an event.
     said: Instant,
-    /// Its value, then.
+    /// The value of the option then.
     pub(crate) limit: u64,
     pub(crate) times: u64,
 }
@@ -17,12 +17,12 @@ pub(crate) struct LimitReached {
 pub(crate) const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 impl LimitReached {
-    /// One with this value, before it has been counted.
+    /// A limit with this value, before it has been counted.
     pub(super) fn new(now: Instant, limit: u64) -> Self {
         Self { said: now, limit, times: 0 }
     }
 
-    /// It is reached once more. Returns whether that is to be said.
+    /// Notes that the limit is reached once more. Returns true where that is to be said.
     pub(super) fn note(&mut self, now: Instant, limit: u64) -> bool {
         self.times += 1;
         self.limit = limit;

@@ -1,4 +1,4 @@
-//! What is measured for metrics: times and results of statements, of logins, of backends' openings and of turns, counted as they
+//! Measurements for metrics: times and results of statements, of logins, of backends' openings and of turns. They are counted as these
 //! happen.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::outside::histogram::Histogram;
 use crate::outside::named::{ClosedFor, LoginStage, RefusedFor};
 use crate::outside::turns::Turns;
 
-/// By what command a statement came.
+/// The command by which a statement came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// COM_QUERY.
@@ -24,10 +24,10 @@ pub enum Command {
 }
 
 impl Command {
-    /// All of them, in the order of their declaration.
+    /// All commands, in the order of their declaration.
     pub const ALL: [Self; 4] = [Self::Query, Self::Prepare, Self::Execute, Self::Other];
 
-    /// In one word.
+    /// The name in one word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Query => "query",
@@ -48,33 +48,33 @@ pub const ERROR_CODES: [u16; 24] = [
 /// Statements of one command that have ended.
 #[derive(Clone, Debug, Default)]
 pub struct Ended {
-    /// What the server has taken for them, as seen from here.
+    /// Times that the server took for these statements, as seen from here.
     pub times: Histogram,
-    /// Those of them that the server has answered with an error.
+    /// Statements that the server answered with an error.
     pub errors: u64,
-    /// Those that were lost with their backend; not among the times.
+    /// Statements that were lost with their backend. They are not among the times.
     pub lost: u64,
 }
 
-/// What is measured, of one worker: about 27 kB.
+/// The measurements of one worker: about 27 kB.
 #[derive(Clone, Debug, Default)]
 pub struct Measures {
     statements: [Ended; Command::ALL.len()],
-    /// In the order of [`ERROR_CODES`], and all others.
+    /// Errors in the order of [`ERROR_CODES`], and all others.
     errors: [u64; ERROR_CODES.len() + 1],
-    /// From a client's connection to the end of its login, its own part of it included, and COM_CHANGE_USER.
+    /// Times from a client's connection to the end of its login, the client's own part included. COM_CHANGE_USER counts, too.
     pub logins: Histogram,
-    /// In the order of [`LoginStage::ALL`].
+    /// Times in the order of [`LoginStage::ALL`].
     login_stages: [Histogram; LoginStage::ALL.len()],
-    /// From a backend's connection to where it serves.
+    /// Times from a backend's connection to where it serves.
     pub backend_connects: Histogram,
     /// Attempts to reach the server, or to log in there, that failed.
     pub connect_failures: u64,
     /// A worker's turns, without the waiting in between.
     pub turns: Histogram,
-    /// In the order of [`ClosedFor::ALL`].
+    /// Closed clients in the order of [`ClosedFor::ALL`].
     closed: [u64; ClosedFor::ALL.len()],
-    /// In the order of [`RefusedFor::ALL`].
+    /// Refused logins in the order of [`RefusedFor::ALL`].
     refused: [u64; RefusedFor::ALL.len()],
     /// The turn that is under way, and the longest one of late.
     pub(crate) turn: Turns,

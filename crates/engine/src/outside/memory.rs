@@ -20,7 +20,7 @@ use crate::session::SessionTables;
 pub struct Memory {
     /// Clients, those that are logging in included.
     pub clients: usize,
-    /// Their table, the table of connections, and that of the queues: all that an idle client costs here.
+    /// The table of clients, the table of connections, and the table of the queues: all that an idle client costs here.
     pub client_tables: usize,
     /// Statements that wait, and bytes of clients that are not a whole statement yet.
     pub statements: usize,
@@ -30,13 +30,13 @@ pub struct Memory {
     pub handshakes: usize,
     /// The texts that clients have prepared, and the findings in them.
     pub prepared_statements: usize,
-    /// Warnings kept for clients whose backend has been given back.
+    /// Warnings kept for clients that have given their backend back.
     pub diagnostics: usize,
     /// Backends with what is in flight on them, and bytes that go to the server at the end of the turn.
     pub backends: usize,
     /// Session states, each stored once.
     pub session_states: usize,
-    /// How many of those there are.
+    /// The number of those states.
     pub session_state_count: usize,
     /// Numbers by digest.
     pub digests: usize,
@@ -88,7 +88,7 @@ impl AddAssign for Memory {
 pub struct MemoryParts([u64; MemoryPart::ALL.len()]);
 
 impl MemoryParts {
-    /// All of them.
+    /// All parts with their bytes.
     pub fn iter(&self) -> impl Iterator<Item = (MemoryPart, u64)> {
         MemoryPart::ALL.iter().copied().zip(self.0)
     }
@@ -105,7 +105,7 @@ impl AddAssign<&Self> for MemoryParts {
 
 /// The table of clients is given back to the allocator beyond this many places, some MiB.
 const PLACES_KEPT: usize = 4096;
-/// And where so few of its places are taken that moving them takes no longer than some milliseconds: one in so many.
+/// The table is given back only where one place in so many is taken: moving the clients takes no longer than some milliseconds then.
 const PLACES_PER_CLIENT: usize = 8;
 
 impl Table<ClientKey, Client> {
@@ -117,7 +117,7 @@ impl Table<ClientKey, Client> {
     }
 }
 
-/// What holds memory of a worker, to be counted. Nothing is changed by a look.
+/// The parts of a worker that hold memory, to be counted. A look changes nothing.
 pub struct HoldersOfMemory<'a> {
     pub(crate) clients: &'a Table<ClientKey, Client>,
     pub(crate) ids: &'a ClientIds,

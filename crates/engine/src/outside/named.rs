@@ -1,4 +1,4 @@
-//! What outsiders are told in a word: each word is declared once, with what it stands for, and compared by that.
+//! Enums that outsiders see as one word. Each word is declared once, with its meaning, and the words are compared by their meaning.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ macro_rules! named {
         }
 
         impl $Named {
-            /// All of them, in order.
+            /// All variants, in order.
             pub const ALL: &[Self] = &[$(Self::$Variant,)+];
 
-            /// Its name, in small letters.
+            /// The name of the variant, in small letters.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$Variant => $name,)+
@@ -34,13 +34,13 @@ macro_rules! named {
 pub(crate) use named;
 
 named! {
-    /// What a server is to the others of its cluster.
+    /// The role of a server among the servers of its cluster.
     ServerRole {
-        /// Nobody knows.
+        /// Nobody knows the role.
         Unknown = "unknown",
-        /// It takes writes, and others replicate from it.
+        /// The server takes writes, and others replicate from it.
         Primary = "primary",
-        /// It replicates, or takes no writes.
+        /// The server replicates, or takes no writes.
         Replica = "replica",
         /// A node of Galera, each of which may take writes.
         Node = "node",
@@ -48,95 +48,96 @@ named! {
 }
 
 named! {
-    /// How a server stands by its checks.
+    /// The state of a server by its checks.
     ServerState {
-        /// It has not answered its first check yet.
+        /// The server has not answered its first check yet.
         Untried = "untried",
-        /// It answers, and is a part of what it belongs to.
+        /// The server answers, and is a part of the cluster that it belongs to.
         Up = "up",
-        /// It answers, and says itself that it serves nobody: a node that is not synced, a member without a majority.
+        /// The server answers and says itself that it serves nobody: a node that is not synced, a member without a majority.
         Unfit = "unfit",
-        /// It does not answer, or refuses us.
+        /// The server does not answer, or refuses us.
         Down = "down",
     }
 }
 
 named! {
-    /// What a client does.
+    /// The state of a client.
     ClientState {
-        /// It waits for the server's greeting.
+        /// The client waits for the server's greeting.
         Connecting = "connecting",
-        /// It logs in.
+        /// The client logs in.
         LoggingIn = "logging_in",
-        /// It says nothing.
+        /// The client sends nothing.
         Idle = "idle",
-        /// Its large statement is read by another thread.
+        /// Another thread reads the client's large statement.
         Reading = "reading",
-        /// Its statement waits.
+        /// The client's statement waits.
         Queued = "queued",
-        /// It gets the answer to another client's identical read.
+        /// The client waits for the answer to another client's identical read, and gets that.
         Following = "following",
-        /// Its session state is set on its backend.
+        /// The client's session state is set on its backend.
         Preparing = "preparing",
-        /// Its statement runs.
+        /// The client's statement runs.
         Running = "running",
-        /// What its statement left is saved.
+        /// Onramp saves the aftermath of the client's statement.
         Settling = "settling",
-        /// Its KILL is under way.
+        /// The client's KILL is under way.
         Killing = "killing",
-        /// A replica answers its statement, or is waited for.
+        /// A replica answers the client's statement, or the statement waits for a replica.
         OnReplica = "on_replica",
     }
 }
 
 named! {
-    /// What a backend does.
+    /// The state of a backend.
     BackendState {
-        /// Its connection is being made.
+        /// The connection is being made.
         Connecting = "connecting",
-        /// It logs in.
+        /// The backend logs in.
         LoggingIn = "logging_in",
-        /// Its session is brought into the state in which backends begin.
+        /// The backend's session is brought into the state in which backends begin.
         SettingUp = "setting_up",
-        /// What its last client left is put back.
+        /// The session is put back to the state from before its last client.
         Resetting = "resetting",
-        /// It has a statement.
+        /// The backend has a statement.
         Running = "running",
-        /// A client holds it that runs nothing now.
+        /// A client holds the backend and runs nothing now.
         Held = "held",
-        /// Nothing runs on it, and nobody holds it.
+        /// Nothing runs on the backend, and nobody holds it.
         Idle = "idle",
     }
 }
 
 named! {
-    /// What a backend has of the permits.
+    /// The share that a backend has in the permits.
     PermitState {
-        /// One.
+        /// The backend has a permit.
         Held = "held",
-        /// One that others use meanwhile: its statement is stalled, or its client slow to read.
+        /// The backend's statement runs without counting against the limit: it is stalled, its client reads slowly, or it started without a
+        /// permit.
         Lent = "lent",
-        /// None.
+        /// The backend has no permit.
         None = "none",
     }
 }
 
 named! {
-    /// A queue. The first is served first.
+    /// A queue of statements. The first is served first.
     Queue {
-        /// Of what waits for nobody.
+        /// Statements that wait for nobody.
         Urgent = "urgent",
-        /// Of those that others wait for.
+        /// Statements of clients that others wait for.
         Blocking = "blocking",
-        /// Of clients that hold locks.
+        /// Statements of clients that hold locks.
         Holding = "holding",
         /// The high queue.
         High = "high",
         /// The low queue.
         Low = "low",
-        /// Of statements whose like has been long.
+        /// Statements of a kind that has been long.
         Long = "long",
-        /// Of statements whose like wait for locks at present.
+        /// Statements of a kind that waits for locks at present.
         Contended = "contended",
     }
 }
@@ -144,20 +145,20 @@ named! {
 named! {
     /// A stage of a client's way from its connection to its first statement on a backend.
     LoginStage {
-        /// From the connection to our greeting. It waits where the server's accounts have not been read yet.
+        /// From the connection to our greeting. This stage waits where the server's accounts have not been read yet.
         Greeting = "greeting",
-        /// From the request for TLS to where that stands.
+        /// From the request for TLS to the end of the handshake.
         Tls = "tls",
-        /// From the connection to what the client says of itself: the network's part and its own, with TLS.
+        /// From the connection to the client's login request: the network's part and the client's own, with TLS.
         Request = "request",
-        /// From there to where its password is known to be right, questions and answers in between included; COM_CHANGE_USER, too.
+        /// From the login request to the proof of the password, questions and answers in between included. COM_CHANGE_USER counts here, too.
         Password = "password",
-        /// What its first statement waited for until it had a backend.
+        /// The wait of the client's first statement for a backend.
         FirstBackend = "first_backend",
     }
 }
 
-/// How many statements wait in each queue.
+/// The number of statements that wait in each queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queued([usize; Queue::ALL.len()]);
 
@@ -166,23 +167,23 @@ impl Queued {
         self.0[queue as usize] += count;
     }
 
-    /// In this one.
+    /// Statements in this queue.
     pub fn of(&self, queue: Queue) -> usize {
         self.0[queue as usize]
     }
 
-    /// Those of several engines together.
+    /// Adds the statements of another engine.
     pub(crate) fn take_in(&mut self, other: &Self) {
         Queue::ALL.iter().for_each(|&queue| self.add(queue, other.of(queue)));
     }
 
-    /// In any of them.
+    /// Statements in all queues together.
     pub fn all(&self) -> usize {
         self.0.iter().sum()
     }
 }
 
-/// How long the statement has waited that has waited longest in each queue.
+/// The longest wait in each queue so far, of the statements that are still in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongestWaits([Option<Duration>; Queue::ALL.len()]);
 
@@ -192,41 +193,41 @@ impl LongestWaits {
         *longest = (*longest).max(Some(waited));
     }
 
-    /// Those of several engines together.
+    /// Takes in the longest waits of another engine.
     pub(crate) fn take_in(&mut self, other: &Self) {
         for (longest, more) in self.0.iter_mut().zip(other.0) {
             *longest = (*longest).max(more);
         }
     }
 
-    /// In this one; `None` where none waits.
+    /// The longest wait in this queue; `None` where no statement waits.
     pub fn of(&self, queue: Queue) -> Option<Duration> {
         self.0[queue as usize]
     }
 }
 
 named! {
-    /// What memory is held for, as far as it is known without a look at each client.
+    /// A purpose for which memory is held, as far as that is known without a look at each client.
     MemoryPart {
-        /// The tables with a place for each client.
+        /// Tables with a slot for each client.
         ClientTables = "client_tables",
-        /// Statements that wait, and pieces of some.
+        /// Statements that wait, and pieces of statements.
         Statements = "statements",
-        /// What clients have sent that have not logged in.
+        /// Bytes that clients have sent before their login is over.
         Logins = "logins",
         /// TLS handshakes that are not over.
         Handshakes = "handshakes",
-        /// What clients have set and hold.
+        /// State that clients have set and hold.
         Sessions = "sessions",
-        /// Prepared statements, each text once.
+        /// Prepared statements. Each text counts once.
         PreparedStatements = "prepared_statements",
         /// Warnings kept for SHOW WARNINGS.
         Warnings = "warnings",
-        /// Backends, and what is in flight on them.
+        /// Backends and the statements in flight on them.
         Backends = "backends",
-        /// Answers that are kept until they are whole.
+        /// Answers that Onramp keeps until they are whole.
         HeldAnswers = "held_answers",
-        /// What is known of statements by digest.
+        /// Digests and the numbers that are counted of them.
         Digests = "digests",
         /// Replies on their way to the driver.
         Outputs = "outputs",
@@ -236,25 +237,25 @@ named! {
 }
 
 named! {
-    /// What the engine bounds, by the option that sets the bound.
+    /// A quantity that the engine bounds, named for the option that sets the bound.
     Limit {
-        /// How long a statement runs whose client has gone, in seconds.
+        /// Seconds for which a statement runs after its client has gone.
         AbandonedTimeout = "abandoned_timeout",
-        /// Digests of statements that are counted apart.
+        /// Digests of statements that are counted apart from each other.
         DigestsSize = "digests_size",
-        /// Bytes of answers that are kept until they are whole.
+        /// Bytes of answers that Onramp keeps until they are whole.
         HeldAnswerMemory = "held_answer_memory",
-        /// How long a client that holds a backend is idle while others wait.
+        /// The idle time of a client that holds a backend while others wait.
         IdleHoldTimeout = "idle_hold_timeout",
-        /// How long a client in a transaction is idle.
+        /// The idle time of a client in a transaction.
         IdleTransactionTimeout = "idle_transaction_timeout",
         /// Bytes of warnings kept for SHOW WARNINGS.
         KeptWarningsMemory = "kept_warnings_memory",
-        /// Bytes of what clients have sent that have not logged in.
+        /// Bytes that clients have sent before their login is over.
         LoginMemory = "login_memory",
         /// Statements that wait in the long lane.
         LongQueueLimit = "long_queue_limit",
-        /// How long new work waits in the long lane.
+        /// The time that new work waits in the long lane.
         LongQueueWaitLimit = "long_queue_wait_limit",
         /// Bytes of a statement.
         MaxAllowedPacket = "max_allowed_packet",
@@ -268,15 +269,15 @@ named! {
         Permits = "permits",
         /// Bytes of the texts of prepared statements.
         PreparedStatementMemory = "prepared_statement_memory",
-        /// How long a statement runs.
+        /// The time that a statement runs.
         QueryTimeout = "query_timeout",
         /// The standing delay of the queues.
         QueueDelayTarget = "queue_delay_target",
         /// Statements that wait in the high and the low queue.
         QueueLimit = "queue_limit",
-        /// How long new work waits.
+        /// The time that new work waits.
         QueueWaitLimit = "queue_wait_limit",
-        /// Bytes of what clients have set and hold.
+        /// Bytes of the state that clients have set and hold.
         SessionMemory = "session_memory",
         /// Backends that short reads share.
         SharedBackends = "shared_backends",
@@ -284,45 +285,45 @@ named! {
         StatementMemory = "statement_memory",
         /// Short reads on one of the shared backends.
         StatementsInFlight = "statements_in_flight",
-        /// How long a transaction is open.
+        /// The time that a transaction is open.
         TransactionTimeout = "transaction_timeout",
-        /// How long new work waits while others go before it.
+        /// The time that new work waits while other work goes before it.
         UnfairWaitLimit = "unfair_wait_limit",
-        /// Percent of the backends that other users leave.
+        /// Percent of the backends, of those that other users leave.
         UserBackendsShare = "user_backends_share",
     }
 }
 
 named! {
-    /// Why a client was closed by Onramp. Options are named where they have it so.
+    /// The reason for which Onramp closed a client. A reason has the name of the option that set the bound, where there is one.
     ClosedFor {
-        /// Somebody said KILL.
+        /// Somebody sent KILL.
         Killed = "killed",
-        /// It does not speak the protocol, or not in order.
+        /// The client does not speak the protocol, or sends its packets out of order.
         Protocol = "protocol",
         /// TLS did not come about, or broke.
         Tls = "tls",
-        /// Its login failed for what the server said of its schema.
+        /// The client's login failed, for what the server said of its schema.
         LoginRefused = "login_refused",
-        /// It took too long to log in, or the server did to be there.
+        /// The client took too long to log in, or the server took too long to be there.
         ConnectTimeout = "connect_timeout",
-        /// It said nothing for too long.
+        /// The client sent nothing for too long.
         WaitTimeout = "wait_timeout",
-        /// It took nothing of its reply for too long.
+        /// The client took nothing of its reply for too long.
         NetWriteTimeout = "net_write_timeout",
-        /// Its transaction was idle for too long.
+        /// The client's transaction was idle for too long.
         IdleTransactionTimeout = "idle_transaction_timeout",
-        /// Its transaction was open for too long.
+        /// The client's transaction was open for too long.
         TransactionTimeout = "transaction_timeout",
-        /// It held a backend that others waited for.
+        /// The client held a backend that others waited for.
         IdleHoldTimeout = "idle_hold_timeout",
-        /// It was not done when Onramp ended.
+        /// The client was not done when Onramp ended.
         ShutdownTimeout = "shutdown_timeout",
-        /// It held most of a bounded memory that was used up.
+        /// The client held most of a bounded memory that was used up.
         Memory = "memory",
-        /// Its backend went with something that cannot be had again.
+        /// The client's backend was lost, with something that cannot be had again.
         BackendLost = "backend_lost",
-        /// There is another kind of server in the place of its own.
+        /// Another kind of server is in the place of the client's own.
         ServerReplaced = "server_replaced",
         /// Onramp made a mistake.
         Defect = "defect",
@@ -330,7 +331,7 @@ named! {
 }
 
 named! {
-    /// Why a login was refused.
+    /// The reason for which a login was refused.
     RefusedFor {
         /// There is no such account for that address, or the password was wrong.
         Denied = "denied",
@@ -338,7 +339,7 @@ named! {
         Locked = "locked",
         /// The password has expired.
         Expired = "expired",
-        /// It has to come by TLS, or with another certificate.
+        /// The account requires TLS, or another certificate.
         Tls = "tls",
         /// The account has a login method that Onramp or the client does not have.
         Method = "method",
@@ -346,18 +347,18 @@ named! {
         CharacterSet = "character_set",
         /// The client does not speak the protocol.
         Protocol = "protocol",
-        /// The server, which was asked, refused it or could not be asked.
+        /// The server, which was asked, refused the login or could not be asked.
         Server = "server",
     }
 }
 
-/// How much of what a limit bounds is in use.
+/// A limit, how much of it is in use, and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// Of what.
+    /// The limit that is bounded.
     pub limit: Limit,
-    /// So much.
+    /// The amount in use.
     pub in_use: u64,
-    /// And the bound as it is now.
+    /// The bound as it is now.
     pub bound: u64,
 }

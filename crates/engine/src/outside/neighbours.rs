@@ -1,4 +1,4 @@
-//! What is around a worker: the servers behind it, where there may be several, and the other Onramps before them.
+//! The neighbours of a worker: the servers behind it, where there may be several, and the other Onramps before them.
 
 use seam::Instant;
 
@@ -11,7 +11,7 @@ use crate::readers::view::ReaderView;
 use crate::server::Server;
 use crate::settings::Settings;
 
-/// The servers behind a worker, and the other Onramps before them. Nothing is changed by a look.
+/// The servers behind a worker, and the other Onramps before them. A look changes nothing.
 pub struct Neighbours<'a> {
     pub(super) now: Instant,
     pub(super) settings: &'a Settings,

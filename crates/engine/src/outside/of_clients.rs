@@ -1,4 +1,4 @@
-//! What is counted of single clients: of their statements that start, and of what they are refused.
+//! Counts of single clients: of their statements that start, and of what they are refused.
 
 use seam::Instant;
 use sql::Effects;
@@ -22,7 +22,7 @@ impl Views {
         self.totals.doubtful_statements += u64::from(is_doubtful);
     }
 
-    /// Is it multiplexed, and if not, why?
+    /// Counts whether the client's statement is multiplexed and, if not, why.
     fn count_multiplexing(&mut self, client: &Client) {
         let pins = client.session.pins.without(Pins::THREAD_HANDLING);
         if !pins.is_empty() {

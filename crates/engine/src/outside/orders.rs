@@ -1,4 +1,4 @@
-//! Orders from outside: an operator's, who is nobody's client; what is looked at from there; and KILL, whoever it comes from.
+//! Orders from outside: those of an operator, who is nobody's client, looks from outside, and KILL from wherever it comes.
 
 pub(crate) mod given;
 pub(crate) mod to_be_ended;
@@ -38,7 +38,7 @@ use crate::request::{QueryAttributes, Request, RequestKind, TEXT_AT};
 use crate::settings::Settings;
 use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, Rights};
 
-/// So long an order to kill a client of another Onramp may take.
+/// The longest time that an order to kill a client of another Onramp may take.
 pub const KILL_AT_PEER_TIMEOUT: Duration = PEER_ANSWER_TIMEOUT;
 
 impl Engine {
@@ -48,7 +48,7 @@ impl Engine {
         Tables { now: *now, settings, clients, ids, logins, sessions, scheduling, servers, readers }
     }
 
-    /// What the worker counts and measures.
+    /// The worker's counts and measurements.
     pub fn figures(&self) -> Figures<'_> {
         let Self { now, settings, pool, clients, client_memory, sessions, scheduling, .. } = self;
         Figures {
@@ -75,7 +75,7 @@ impl Engine {
         Neighbours { now: *now, settings, pool, cluster, server: servers.primary(), readers }
     }
 
-    /// What holds memory of the worker.
+    /// The holders of the worker's memory.
     pub fn holders_of_memory(&self) -> HoldersOfMemory<'_> {
         let Self { clients, ids, client_memory, sessions, scheduling, servers, views, readers, io, .. } =
             self;
@@ -233,8 +233,8 @@ impl Engine {
         }
     }
 
-    /// From now on no statement leaves the queues. What the server has goes on; clients wait, and may come and go. A turn has
-    /// to follow, with an end.
+    /// Stops statements from leaving the queues. Statements on the server go on. Clients wait, and may come and go. A turn
+    /// has to follow, with an end.
     pub fn pause(&mut self) {
         self.orders.paused = true;
         // Nobody leaves a permit to us meanwhile.
@@ -282,9 +282,9 @@ impl Engine {
         true
     }
 
-    /// The same at the Onramp whose clients have such ids, for one that no worker of this one has. What has become of it is told by
-    /// [`Self::poll_killed_at_peer`] with the order's number, within [`KILL_AT_PEER_TIMEOUT`]. False where no other Onramp in front of the server
-    /// has such ids, and on all workers but the first, which corresponds with the others. A turn has to follow, with an end.
+    /// Does the same at the Onramp that gives out such ids, for a client that no worker here has. [`Self::poll_killed_at_peer`] tells the
+    /// outcome by the order's number, within [`KILL_AT_PEER_TIMEOUT`]. Returns false where no other Onramp in front of the server has such ids,
+    /// and on all workers but the first, which corresponds with the others. A turn has to follow, with an end.
     pub fn kill_for_operator_at_peer(&mut self, id: u32, query_only: bool, order: u64) -> bool {
         if self.pool.worker != 0 || self.pool.peer_of(id).is_none() {
             return false;
@@ -294,7 +294,7 @@ impl Engine {
         true
     }
 
-    /// What has become of the oldest of such orders of which it has not been told.
+    /// Takes the oldest outcome of such an order, with the order's number.
     pub fn poll_killed_at_peer(&mut self) -> Option<(u64, KilledAtPeer)> {
         self.orders.killed_at_peers.pop_front()
     }
@@ -307,13 +307,13 @@ impl Engine {
         }
     }
 
-    /// A text of several statements that begins with a KILL of a client of ours. False for any other.
+    /// Carries out a text of several statements that begins with a KILL of a client of ours. Returns false for any other.
     pub(crate) fn kill_and_go_on(&mut self, key: ClientKey, text: &[u8], answer: u8) -> bool {
         let found = self.killers().first_of_several(key, text);
         found.is_some_and(|(target, behind)| self.kill_statement(key, target, answer, Some(behind)))
     }
 
-    /// Does what a KILL of a client of ours asks for. False where it concerns none: then the server decides.
+    /// Does what a KILL of a client of ours asks for. Returns false where it concerns none: then the server decides.
     pub(crate) fn kill_statement(
         &mut self,
         key: ClientKey,
@@ -342,7 +342,7 @@ impl Engine {
         true
     }
 
-    /// This worker, the first, corresponds with other Onramps for all.
+    /// Sends a KILL to another Onramp. This worker, the first, corresponds with other Onramps for all.
     pub(crate) fn kill_at_peer(&mut self, kill: Kill) {
         let slot = self.pool.peer_of(kill.victim).unwrap_or(0);
         self.servers.primary_mut().kill_at_peer(self.now, slot, kill);
@@ -510,7 +510,7 @@ impl Engine {
         self.queue_request(killer, Request { kills, ..request }.urgently());
     }
 
-    /// A client's KILL has waited for a backend to ask on, and what it was to end has ended by itself: it is answered, and asked of nobody.
+    /// Answers a client's KILL that has waited for a backend to ask on, where its victim has ended by itself. Returns true where that was so.
     pub(crate) fn kill_is_over(&mut self, killer: ClientKey) -> bool {
         let chosen = self.pool.workers.chosen.get().number;
         if !self.outside_kills().is_over(killer, chosen) {
@@ -566,7 +566,7 @@ impl Engine {
         }
     }
 
-    /// Nothing is in flight on this backend any more: what it was asked last is over, which may be a KILL.
+    /// Notes that nothing is in flight on this backend any more: its latest request is over, which may be a KILL.
     pub(crate) fn kill_answered(&mut self, carrier: BackendKey) {
         if let Some(kill) = self.outside_kills().answered(carrier) {
             self.kill_under_way_ended(kill);

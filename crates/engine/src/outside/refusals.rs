@@ -1,4 +1,4 @@
-//! Who was refused, and by what: a bound, or the judgement of a login.
+//! Refusals by party, and by what refused it: a bound, or the judgement of a login.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,11 +8,11 @@ use seam::Peer;
 use crate::outside::event::Event;
 use crate::outside::named::{Limit, RefusedFor};
 
-/// So many are told apart on a worker, some 30 KiB: an operator reads the first few. Whoever was refused longest ago makes room, so that
-/// strangers with ever new names do not hide who is refused now.
+/// The number of refused parties that a worker tells apart, in some 30 KiB: an operator reads the first few. The party that was refused longest
+/// ago makes room. So strangers with ever new names do not hide who is refused now.
 const MOST: usize = 200;
 
-/// Of a user's name so many characters are kept: as many as a name has on MariaDB. What a stranger calls itself may be longer.
+/// Characters of a user's name that are kept: as many as a name has on MariaDB. The name that a stranger gives may be longer.
 const LONGEST_NAME: usize = 80;
 
 /// Why somebody was refused.
@@ -24,18 +24,18 @@ pub enum Reason {
     Login(RefusedFor),
 }
 
-/// Somebody who was refused, or all those of a reason who are not told apart.
+/// A party that was refused, or all parties of a reason that are not told apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// The user, where one was named.
     pub user: Option<String>,
     /// The host; `None` for a Unix socket, and for those who are not told apart.
     pub host: Option<IpAddr>,
-    /// One who is told apart.
+    /// True for a single party that is told apart.
     pub is_one: bool,
-    /// How often.
+    /// The number of times.
     pub times: u64,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Somebody was refused.
+    /// Counts a refusal.
     pub(crate) fn note(&mut self, reason: Reason, user: Option<&str>, peer: &Peer) {
         let host = match peer {
             Peer::Tcp(address) => Some(address.ip()),

@@ -1,7 +1,8 @@
-//! Statements that took long, for whoever looks for the reason: each becomes a line of the slow log.
+//! Statements that took long. Each becomes a line of the slow log, for people who look for the reason.
 //!
-//! What is known of a statement only while it starts (its text, the permits in use) is kept with it from then on, where the log is
-//! on. Where it is off nothing is kept, and its end costs a comparison of two times.
+//! Some facts about a statement are known only while it starts: its text, the permits in use. Where the log is on,
+//! these are kept with the statement. Where the log is off nothing is kept, and the end of a statement costs a
+//! comparison of two times.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,9 +26,9 @@ pub struct SlowStatement {
     pub client: u32,
     /// Where it is.
     pub peer: Peer,
-    /// As whom it has logged in; what is not UTF-8 is shown as U+FFFD, here as in all texts.
+    /// The name that the client has logged in with. Bytes that are not UTF-8 are shown as U+FFFD, here as in all texts.
     pub user: String,
-    /// Its default schema.
+    /// The client's default schema.
     pub schema: Option<String>,
     /// Which command it is: `query`, `prepare`, `execute` or `other`.
     pub command: &'static str,
@@ -37,15 +38,15 @@ pub struct SlowStatement {
     pub text: Option<String>,
     /// The text as it was sent, its first 4,096 bytes, where that is wanted and it can hold no password of an account.
     pub sent_text: Option<String>,
-    /// How long it waited for its start.
+    /// The time that the statement waited for its start.
     pub waited: Duration,
-    /// In which queue.
+    /// The queue in which the statement waited.
     pub queue: Queue,
-    /// For what it waited longest, and how long, as far as that is known.
+    /// The reason for the longest part of the wait, and its length, as far as that is known.
     pub wait_reason: Option<(WaitReason, Duration)>,
-    /// How long the server had it, to the end of its answer; zero where it did not start.
+    /// The time that the server had the statement, to the end of its answer; zero where it did not start.
     pub took: Duration,
-    /// How it ended.
+    /// The way in which the statement ended.
     pub end: SlowEnd,
     /// Rows of result sets.
     pub rows_sent: u64,
@@ -57,31 +58,31 @@ pub struct SlowStatement {
     pub permits: Option<(u32, u32)>,
     /// The backend's id on the server; `None` where it did not start.
     pub backend: Option<u32>,
-    /// It shared its backend with other short reads.
+    /// True where the statement shared its backend with other short reads.
     pub shared: bool,
-    /// It was answered by the execution of another one, whose times at the server these are.
+    /// True where the execution of another statement answered this one. The times at the server are of that other one.
     pub coalesced: bool,
     /// The trace that it belongs to, where a comment in its text says so.
     pub trace: Option<TraceParent>,
-    /// Others of this worker that have had no line since the last, since there were too many of them.
+    /// Other slow statements of this worker that have had no line since the last one, since there were too many of them.
     pub left_out: u64,
 }
 
 /// How a slow statement ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlowEnd {
-    /// It was answered by the server.
+    /// The server answered the statement.
     Answered,
-    /// Its client went before that.
+    /// The statement's client went before that.
     ClientGone,
-    /// Its backend was lost.
+    /// The statement's backend was lost.
     BackendLost,
-    /// It was answered with an error of Onramp's before it started.
+    /// Onramp answered the statement with an error before it started.
     Cancelled,
 }
 
 impl SlowEnd {
-    /// In one word.
+    /// The name in one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Answered => "answered",
@@ -103,7 +104,7 @@ pub(crate) struct SlowLog {
 }
 
 impl SlowLog {
-    /// Whether there may be one more line now.
+    /// Says whether one more line may be written now.
     fn may_write(&mut self, now: Instant, per_second: u32) -> bool {
         let second = now.as_micros() / 1_000_000;
         if second != self.second {
@@ -116,7 +117,7 @@ impl SlowLog {
     }
 }
 
-/// What is known of a statement only while it starts.
+/// Facts about a statement that are known only while it starts.
 #[derive(Debug)]
 pub(crate) struct AtStart {
     wait_reason: Option<(WaitReason, Duration)>,
@@ -126,7 +127,7 @@ pub(crate) struct AtStart {
 }
 
 impl AtStart {
-    /// On the heap.
+    /// Bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.sent_text.as_ref().map_or(0, String::len)
     }

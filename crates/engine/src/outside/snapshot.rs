@@ -42,7 +42,7 @@ pub struct Piece<T> {
 }
 
 impl Backend {
-    /// What it does, whose holder is there or not.
+    /// The state of the backend. `held`: a client holds it.
     pub(crate) fn state(&self, held: bool) -> BackendState {
         match self.phase() {
             BackendPhase::Connecting => BackendState::Connecting,
@@ -57,7 +57,7 @@ impl Backend {
         }
     }
 
-    /// Whether its holder is in a transaction.
+    /// Says whether the client that holds the backend is in a transaction.
     fn holds_transaction(&self, clients: &Table<ClientKey, Client>) -> bool {
         let holder = self.holder.and_then(|client| clients.get(client));
         holder.is_some_and(Client::in_transaction)

@@ -35,7 +35,7 @@ impl PermitState {
 }
 
 impl Queue {
-    /// That of a lane; what is in none is urgent.
+    /// The queue of a lane. A statement in no lane is urgent.
     pub(super) fn of(lane: Option<Lane>) -> Self {
         match lane {
             None => Self::Urgent,
@@ -50,8 +50,8 @@ impl Queue {
 }
 
 impl LoginStage {
-    /// That at which a client is that has not logged in yet. One that is refused is told so later, so that guessing takes its time: it is
-    /// where its password was judged.
+    /// The stage of a client that has not logged in yet. A refused client is told so later, so that guessing takes its time: its stage is
+    /// that in which its password was judged.
     pub(super) fn of(phase: &Phase) -> Option<Self> {
         match phase {
             Phase::AwaitingServer => Some(Self::Greeting),

@@ -20,9 +20,9 @@ impl TakenFor {
     const LONG: Self = Self(1 << 1);
     /// The kind waits for locks, in some schema: few of it are in work at a time.
     const CONTENDED: Self = Self(1 << 2);
-    /// One of it was stuck while others waited behind it: it shares a backend with its like alone.
+    /// A statement of the kind was stuck while others waited behind it: the kind shares a backend with its like alone.
     const STUCK: Self = Self(1 << 3);
-    /// It takes as long whatever runs beside it: it counts for a part of a permit.
+    /// A statement of the kind takes as long whatever runs beside it: it counts for a part of a permit.
     const WAITING: Self = Self(1 << 4);
 
     const NAMES: [(Self, &'static str); 5] = [
@@ -33,7 +33,7 @@ impl TakenFor {
         (Self::WAITING, "waiting"),
     ];
 
-    /// The names of all that it is taken for.
+    /// The names of all verdicts that hold for the kind.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         Self::NAMES.into_iter().filter(move |(one, _)| self.0 & one.0 != 0).map(|(_, name)| name)
     }

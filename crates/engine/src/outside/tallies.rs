@@ -1,4 +1,4 @@
-//! What users and schemas have had done, by their names: counted only where somebody wants metrics of that (`metrics_top`).
+//! The statements and the time of users and schemas, by name. They are counted only where somebody wants metrics of that (`metrics_top`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use std::time::Duration;
 /// matter later are seldom among the rest, and some 100 KiB.
 const MOST_NAMES: usize = 1_000;
 
-/// What somebody has had done.
+/// Statements and time of one user or schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Statements that the server has answered.
     pub statements: u64,
-    /// What it has taken for them.
+    /// The time that the server has taken for these.
     pub time: Duration,
 }
 
@@ -24,7 +24,7 @@ impl std::ops::AddAssign for Tally {
 }
 
 impl Tally {
-    /// What has come since: both only grow.
+    /// The increase since an earlier reading. Both numbers only grow.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -38,17 +38,17 @@ impl Tally {
 #[derive(Clone, Debug, Default)]
 pub struct Tallies {
     named: BTreeMap<Box<[u8]>, Tally>,
-    /// Of all names that came after [`MOST_NAMES`] others.
+    /// The statements and time of all names that came after [`MOST_NAMES`] others.
     rest: Tally,
 }
 
 impl Tallies {
-    /// By name.
+    /// The tallies by name.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], Tally)> {
         self.named.iter().map(|(name, tally)| (&**name, *tally))
     }
 
-    /// Of all names that are not counted apart.
+    /// The statements and time of all names that are not counted apart.
     pub fn rest(&self) -> Tally {
         self.rest
     }
@@ -74,12 +74,12 @@ impl std::ops::AddAssign<&Self> for Tallies {
     }
 }
 
-/// Of users, and of the schemas that they had chosen; nobody's is the empty name.
+/// Tallies of users, and of the schemas that they had chosen. A statement without a user or schema counts under the empty name.
 #[derive(Clone, Debug, Default)]
 pub struct TalliesByName {
-    /// By user name, whatever the account's host.
+    /// Tallies by user name, whatever the account's host.
     pub users: Tallies,
-    /// By default schema.
+    /// Tallies by default schema.
     pub schemas: Tallies,
 }
 

@@ -1,21 +1,21 @@
-//! What is counted for whoever looks, each declared once: what it is called at the admin port and among the metrics, and what is
-//! counted.
+//! Counters for people who look in from outside. Each is declared once, with its name at the admin port, its name among the metrics, and what
+//! is counted.
 
 use crate::outside::event::Event;
 
-/// One of [`Totals`].
+/// A counter of [`Totals`].
 #[derive(Clone, Copy, Debug)]
 pub struct Total {
     /// The name in SHOW STATUS.
     pub name: &'static str,
-    /// What it is called among the metrics, without what all of these begin with, and without `_total`; `None` where one with labels
-    /// says it.
+    /// The name among the metrics, without the prefix that all of these share, and without `_total`. `None` where
+    /// another metric with labels covers the counter.
     pub metric: Option<&'static str>,
-    /// What tells it from others under the same name there: nothing, or a label and its value.
+    /// The label, with its value, that tells this counter from others of the same metric: none, or one.
     pub labels: &'static [(&'static str, &'static str)],
-    /// What is counted, as a sentence.
+    /// The text that says in one sentence what is counted.
     pub help: &'static str,
-    /// Its value.
+    /// Reads the counter's value.
     pub value: fn(&Totals) -> u64,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Turn {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Turns {
-    /// Of the turn that is under way: a statement's bytes, and its digest.
+    /// The largest statement of the turn that is under way: its bytes, and its digest.
     largest: (usize, u64),
     /// The longest one since a moment, and of the window before that.
     longest: Turn,
@@ -66,7 +66,7 @@ impl Turns {
 /// A turn as operators see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LongestTurn {
-    /// How long it took, from what began it to the last of its outputs.
+    /// The length of the turn, from the event that began it to the last of its outputs.
     pub took: Duration,
     /// The digest of the largest statement that came in it.
     pub digest: Option<u64>,

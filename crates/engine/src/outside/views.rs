@@ -1,4 +1,4 @@
-//! What is counted and measured for those who look in from outside.
+//! Counts and measurements for people who look in from outside.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(crate) struct Views {
     pub(crate) tallies: TalliesByName,
     /// The limits that were reached.
     pub(super) limits_reached: BTreeMap<Limit, LimitReached>,
-    /// Who was refused.
+    /// The refused parties.
     pub(crate) refusals: Refusals,
     pub(crate) pin_counts: PinCounts,
 }

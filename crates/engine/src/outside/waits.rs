@@ -15,15 +15,15 @@ use crate::scheduler::lane::Lane;
 /// The reason that a wait is counted under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitReason {
-    /// In the high queue, all in all.
+    /// The whole wait in the high queue.
     HighQueue,
-    /// In the low queue, all in all, a kick-up included.
+    /// The whole wait in the low queue, a kick-up included.
     LowQueue,
-    /// In the long queue, all in all.
+    /// The whole wait in the long queue.
     LongQueue,
     /// A statement in no queue: a KILL, or the end of a transaction. It may have waited for a backend.
     Urgent,
-    /// Of a login, from the client's last packet on: a copy of the accounts was being read.
+    /// The wait of a login from the client's last packet on: a copy of the accounts was being read.
     Login,
     /// All permits were in use.
     Permit,
@@ -33,18 +33,18 @@ pub enum WaitReason {
     StatementsInFlight,
     /// A backend was being opened, or the server could not be reached.
     BackendConnect,
-    /// There were as many backends as there may be, and all were held.
+    /// As many backends were there as may be, and all were held.
     MaxBackends,
     /// An operator had the worker pause.
     Paused,
-    /// On the server, for a row lock of another connection, as far as the server was asked (see `lock_wait_interval`).
+    /// The wait on the server for a row lock of another connection, as far as the server was asked (see `lock_wait_interval`).
     RowLock,
     /// A read: no replica had what it had to see yet (see `read_split`).
     Replica,
 }
 
 impl WaitReason {
-    /// What the scheduler's queues may lack: a part of each wait in them is counted under one of these.
+    /// The lacks of the scheduler's queues: a part of each wait in a queue is counted under one of these.
     pub const LACKS: [Self; 6] = [
         Self::Permit,
         Self::LongPermits,
@@ -54,7 +54,7 @@ impl WaitReason {
         Self::Paused,
     ];
 
-    /// All of them, in the order of their declaration.
+    /// All reasons, in the order of their declaration.
     pub const ALL: [Self; 13] = [
         Self::HighQueue,
         Self::LowQueue,
@@ -71,7 +71,7 @@ impl WaitReason {
         Self::Replica,
     ];
 
-    /// Its name in tables.
+    /// The name of the reason in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::HighQueue => "high_queue",
@@ -112,7 +112,7 @@ impl Waits {
         &self.histograms[reason as usize]
     }
 
-    /// All of them.
+    /// All reasons, each with its waits.
     pub fn iter(&self) -> impl Iterator<Item = (WaitReason, &Histogram)> {
         WaitReason::ALL.into_iter().zip(&self.histograms)
     }
@@ -131,7 +131,7 @@ impl std::ops::AddAssign<&Self> for Waits {
     }
 }
 
-/// What a worker's queues lack at the moment.
+/// The resources that a worker's queues lack at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldUpBy {
     /// The long one.
@@ -173,7 +173,7 @@ pub(crate) struct Arrival {
 pub(crate) struct FrozenArrival {
     at: Distance,
     long: bool,
-    /// What has held it up since then.
+    /// Totals of what has held the statement up since its arrival.
     held_up: Totals,
 }
 
@@ -187,7 +187,7 @@ impl FrozenArrival {
         Self { at: Distance::of(at, now), long, held_up }
     }
 
-    /// What has held it up for longer than anything has here is not told of.
+    /// Makes the arrival again. A total is cut where the hold-up was longer than anything has been held up here.
     pub(crate) fn thaw(self, holdups: &Holdups, now: Instant) -> Arrival {
         let Self { at, long, held_up } = self;
         let mut totals = holdups.of(long).totals(now);
@@ -207,7 +207,7 @@ impl Holdups {
         self.long.note(now, long);
     }
 
-    /// What holds the queues up now: the long one, and the others. `None` where nothing does.
+    /// The hold-ups of now: of the long queue, and of the others. `None` where nothing holds a queue up.
     pub(crate) fn now(&self) -> HeldUpBy {
         let of = |holdup: &Holdup| holdup.now.map(|place| WaitReason::LACKS[place]);
         HeldUpBy { long: of(&self.long), others: of(&self.others) }

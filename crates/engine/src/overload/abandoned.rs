@@ -4,9 +4,9 @@ use seam::Instant;
 
 use crate::ids::BackendKey;
 
-/// A statement whose client has gone.
+/// A statement that runs on after its client has gone.
 pub(crate) struct Abandoned {
-    /// Its backend, which has this token unless it is another one by now.
+    /// The statement's backend, which has this token unless it is another one by now.
     pub(crate) backend: BackendKey,
     pub(super) token: u64,
     pub(super) since: Instant,

@@ -22,7 +22,7 @@ use seam::Instant;
 /// The state of the delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delay {
-    /// Somebody has waited for less than the target lately, or since `above_since` nobody has.
+    /// The delay does not stand. A statement has waited for less than the target lately, or since `above_since` none has.
     Passing { above_since: Option<Instant> },
     /// The delay stands. The latest refusal was at `refused`.
     Standing { refused: Instant },
@@ -56,7 +56,7 @@ impl Delay {
         }
     }
 
-    /// Nothing has had to be refused for an interval: there is no standing delay any more.
+    /// Ends the standing delay once nothing has had to be refused for an interval.
     pub(crate) fn pass(&mut self, now: Instant, interval: Duration) {
         if let Self::Standing { refused } = *self
             && now.since(refused) >= interval

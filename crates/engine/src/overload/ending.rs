@@ -1,8 +1,8 @@
-//! Ends what nobody should wait for: statements that take too long or whose clients have gone, and transactions that stay open.
+//! Ends waits that are of no use: statements that take too long or have lost their client, and transactions that stay open.
 //!
-//! KILL QUERY ends a statement that runs; its own user asks for it, whom the server always lets do that. KILL CONNECTION ends a
-//! transaction, since the rest of a text or procedure could commit it. Nobody else uses the backend afterwards: a KILL that comes
-//! late must not hit another client's statement.
+//! KILL QUERY ends a statement that runs. The statement's own user asks for that, since the server always lets a user end what is
+//! its own. KILL CONNECTION ends a transaction, since the rest of a text or procedure could commit it. Nobody else uses the
+//! backend afterwards: a KILL that comes late must not hit another client's statement.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::workers::letter::Ending;
 
-/// A statement whose client has gone may run for so long before a KILL is sent: most end by themselves, and the KILL takes a
-/// round trip and a moment on a backend.
+/// The time that a statement may run after its client has gone, before a KILL is sent. Most end by themselves, and the KILL
+/// takes a round trip and a moment on a backend.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// A short read that others follow on the same backend has to be stuck for this long before it is ended, since a KILL that
@@ -50,7 +50,7 @@ impl Scheduling {
         }
     }
 
-    /// When statements are to be ended that are over their time, or that nobody waits for.
+    /// The time at which statements are to be ended that are over their time, or that nobody waits for.
     pub(crate) fn next_ending(
         &self,
         now: Instant,
@@ -69,7 +69,7 @@ impl Scheduling {
         slow.chain(cancelled).chain(abandoned).min()
     }
 
-    /// By whom statements are asked for of which nobody waits for the end any more, and for which a KILL may be sent.
+    /// The users of statements that nobody waits for any more, and that a KILL may be sent for.
     pub(crate) fn users_of_abandoned(&self, servers: &Servers) -> impl Iterator<Item = IdentityId> {
         let victims = self.abandoned.iter();
         victims.filter_map(|abandoned| Some(servers.get(abandoned.backend)?.account.identity))
@@ -104,7 +104,7 @@ impl Client {
         request.is_some_and(|request| matches!(request.statement.kind, Kind::Commit | Kind::Rollback))
     }
 
-    /// How its transaction is ended that has lasted for too long.
+    /// Decides how the client's transaction is ended that has lasted for too long.
     pub(crate) fn end_of_transaction(&self) -> EndOfTransaction {
         match *self.phase() {
             Phase::Idle => EndOfTransaction::WithItsBackend,
@@ -151,11 +151,11 @@ impl Servers {
 
 /// How a client's transaction is ended.
 pub(crate) enum EndOfTransaction {
-    /// Not yet.
+    /// The transaction does not end yet.
     Later,
-    /// Its idle client loses its backend.
+    /// The idle client loses its backend.
     WithItsBackend,
-    /// Its statement, which waits, is answered with that.
+    /// The client's waiting statement gets an error as its answer.
     WithAnAnswer,
     /// The server ends it, and the statement that runs.
     ByKill,
@@ -163,19 +163,19 @@ pub(crate) enum EndOfTransaction {
 
 /// A statement that has run for too long, which is ended now.
 pub(crate) struct TooSlow {
-    /// Its client.
+    /// The statement's client.
     pub(crate) client: ClientKey,
-    /// Those that wait for the same answer: else each of them in turn would take it over, and be over its time.
+    /// Clients that wait for the same answer. Otherwise each of them in turn would take the statement over, and be over its time.
     pub(crate) followers: Vec<ClientKey>,
 }
 
-/// What is to be done about a statement that nobody waits for any more.
+/// The next step for a statement that nobody waits for any more.
 pub(crate) enum EndOfAbandoned {
     /// Nothing: it is over, or has been waited for in vain.
     None,
     /// The same is to be asked later.
     Later,
-    /// Its backend is given up.
+    /// The statement's backend is given up.
     GiveUp,
     /// The server is asked to end it, on this idle backend.
     Kill(BackendKey, Ending),
@@ -225,7 +225,7 @@ impl Overdue<'_> {
         }
     }
 
-    /// The client whose read on this backend is to be ended now for such a KILL QUERY.
+    /// The client with the read on this backend that is to be ended now for such a KILL QUERY.
     pub(crate) fn end_cancelled(&mut self, key: BackendKey) -> Option<ClientKey> {
         let backend = self.servers.get_mut(key)?;
         cancelled_due(backend).filter(|&due| due <= self.now)?;
@@ -252,7 +252,7 @@ impl Overdue<'_> {
         }
     }
 
-    /// What is to be done about a statement that nobody waits for any more. `is_former`: its server is not the primary.
+    /// Decides about a statement that nobody waits for any more. `is_former`: its server is not the primary.
     pub(crate) fn end_abandoned(&self, abandoned: &Abandoned, is_former: bool) -> EndOfAbandoned {
         let Some(victim) = self.servers.get(abandoned.backend) else { return EndOfAbandoned::None };
         let runs = victim.in_flight.iter().any(|statement| statement.owner == Owner::Abandoned);
@@ -275,8 +275,8 @@ impl Overdue<'_> {
     }
 
     /// The backends of statements that nobody has waited for since long, and of answers of our own that do not come. Their
-    /// clients have ended their connections, and this does so too: the server takes it as it would have taken that, and a reply
-    /// whose end never came costs no backend for good.
+    /// clients have ended their connections, and this does so too: the server takes it as it would have taken that. So a reply
+    /// that never ends costs no backend for good.
     pub(crate) fn long_abandoned(&self) -> Vec<BackendKey> {
         let limit = self.settings.overload.abandoned_timeout;
         if limit.is_zero() {
@@ -291,7 +291,7 @@ impl Overdue<'_> {
         self.servers.backends().filter(|(_, backend)| is_over(backend)).map(|(key, _)| key).collect()
     }
 
-    /// The clients whose transactions have been open, or idle, for too long.
+    /// The clients with transactions that have been open, or idle, for too long.
     pub(crate) fn transactions(&self) -> Vec<(ClientKey, Lost)> {
         let overload = &self.settings.overload;
         let (idle, open) = (overload.idle_transaction_timeout, overload.transaction_timeout);
@@ -313,14 +313,15 @@ impl Overdue<'_> {
     }
 }
 
-/// When the first statement on a backend is to be ended for the KILL QUERY that its client has got; that of another one waits for its turn.
+/// The time at which the first statement on a backend is to be ended for the KILL QUERY that its client has got. Another statement waits for its
+/// turn.
 fn cancelled_due(backend: &Backend) -> Option<Instant> {
     let alone = backend.in_flight.len() == 1;
     let is_first = backend.in_flight.front().is_some_and(|statement| statement.ends == Ends::WhenAlone);
     is_first.then(|| backend.first.since + if alone { Duration::ZERO } else { STUCK })
 }
 
-/// When the first statement on a backend will have run for `query_timeout`.
+/// The time at which the first statement on a backend will have run for `query_timeout`.
 fn query_timeout_of(
     settings: &Settings,
     clients: &Table<ClientKey, Client>,
@@ -338,8 +339,8 @@ fn query_timeout_of(
 }
 
 impl MySqlError {
-    /// For a transaction that was rolled back because it was idle for too long: ER_NET_READ_INTERRUPTED, as MariaDB has it
-    /// where `idle_transaction_timeout` is over.
+    /// The error for a transaction that was rolled back because it was idle for too long: ER_NET_READ_INTERRUPTED, as
+    /// MariaDB has it where `idle_transaction_timeout` is over.
     pub(crate) fn transaction_idle(bound: &Bound) -> Self {
         Self {
             code: 1159,
@@ -350,7 +351,7 @@ impl MySqlError {
         }
     }
 
-    /// For one that was open for too long: ER_CONNECTION_KILLED, MariaDB's. No server has a code of its own for it.
+    /// The error for a transaction that was open for too long: ER_CONNECTION_KILLED, MariaDB's. No server has a code of its own for it.
     pub(crate) fn transaction_over(bound: &Bound) -> Self {
         Self {
             code: 1927,
@@ -435,7 +436,7 @@ mod tests {
         assert_eq!(phases(&mut engine), (false, true), "the other one runs elsewhere");
     }
 
-    /// Its connection ends with its statement: that it was refused something is noted of whoever it was.
+    /// The client's connection ends with its statement. The refusal is noted even so.
     #[test]
     fn a_transaction_over_its_time_ends_while_its_statement_waits() {
         let overload =

@@ -23,7 +23,7 @@ use crate::settings::Settings;
 const WAITS: Duration = Duration::from_secs(1);
 
 impl Scheduling {
-    /// Idle clients whose backends go to those that wait, in this order.
+    /// Idle clients that lose their backends to those that wait, in this order.
     pub(crate) fn idle_holders_to_end(
         &self,
         now: Instant,
@@ -71,8 +71,8 @@ impl OverloadSettings {
 }
 
 impl MySqlError {
-    /// For a client that held a backend for nothing while others waited: ER_NET_READ_INTERRUPTED, as for a transaction that was idle
-    /// for too long.
+    /// The error for a client that held a backend for nothing while others waited: ER_NET_READ_INTERRUPTED, as for a transaction
+    /// that was idle for too long.
     pub(crate) fn held_idle(bound: &Bound) -> Self {
         Self {
             code: 1159,

@@ -50,7 +50,7 @@ impl Scheduling {
         (!time.is_zero()).then_some((time, option))
     }
 
-    /// When the next statement will have waited too long.
+    /// The time at which the next statement will have waited too long.
     pub(crate) fn next_refusal(&self, now: Instant, settings: &Settings) -> Option<Instant> {
         let due = |class| {
             let (time, _) = self.longest_wait(settings, class)?;

@@ -1,4 +1,4 @@
-//! What is known of new work that waits.
+//! Knowledge of new work that waits.
 
 use super::delay::Delay;
 use super::starts_lately::StartsLately;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::scheduler::lane::Class;
 
-/// As of each worker's last turn: between two of them a few statements more may wait than the bound says.
+/// The lengths of the queues as of each worker's last turn. Between two turns a few statements more may wait than the bound says.
 #[derive(Debug)]
 pub(crate) struct QueueLengths {
     lengths: Box<[[AtomicUsize; Class::ALL.len()]]>,
@@ -24,7 +24,7 @@ impl QueueLengths {
         }
     }
 
-    /// How many wait with the others.
+    /// The number of statements that wait with the other workers.
     pub(crate) fn others(&self, worker: usize, class: Class) -> usize {
         let others = self.lengths.iter().enumerate().filter(|&(other, _)| other != worker);
         others.map(|(_, lengths)| lengths[class as usize].load(Relaxed)).sum()

@@ -1,4 +1,4 @@
-//! What is refused or ended rather than waited for.
+//! Bounds beyond which work is refused or ended rather than waited for.
 
 use std::time::Duration;
 

@@ -11,16 +11,16 @@ pub(crate) struct StartsLately {
     /// The latest second in which something has started.
     second: u64,
     latest: Instant,
-    /// Since then something has started all the time.
+    /// The time since which something has started all the time.
     pub(super) moves_since: Instant,
-    /// Until then the pool was paused, or the server was not there.
+    /// The time until which the pool was paused, or the server was not there.
     held_until: Instant,
 }
 
-/// So many seconds of starts are a pace: as long as the usual limit.
+/// Seconds of starts that make a pace: as long as the usual limit.
 const SECONDS: usize = 10;
 
-/// Where nothing has started for so long, the queue stands.
+/// The time without a start after which the queue stands.
 const STANDS_STILL: Duration = Duration::from_secs(1);
 
 const MICROS: u64 = 1_000_000;
@@ -49,7 +49,7 @@ impl StartsLately {
         self.held_until = now;
     }
 
-    /// From when on the wait of what came then counts.
+    /// The time from which on the wait of a statement counts that came at `since`.
     pub(super) fn counted_from(&self, since: Instant) -> Instant {
         since.max(self.held_until)
     }
@@ -62,7 +62,7 @@ impl StartsLately {
         self.second = self.second.max(second);
     }
 
-    /// How long it takes until each of so many has had its turn; `None` where nothing starts.
+    /// The time until each of so many statements has had its turn; `None` where nothing starts.
     pub(super) fn turn_of(&mut self, now: Instant, waiting: usize) -> Option<Duration> {
         self.go_on_to(now);
         let starts = self.starts.iter().sum::<u32>();
@@ -72,7 +72,7 @@ impl StartsLately {
     }
 }
 
-/// Where a second has its place.
+/// The place of a second in the list.
 fn place(second: u64) -> usize {
     usize::try_from(second % SECONDS as u64).expect("less than ten")
 }

@@ -38,7 +38,7 @@ impl Scheduling {
         Some(limit.max(turn.saturating_mul(TIMES_A_TURN)))
     }
 
-    /// When [`Self::unfair_patience`] has something to say.
+    /// The time at which [`Self::unfair_patience`] has something to say.
     pub(super) fn next_unfair(&self, now: Instant, settings: &Settings) -> Option<Instant> {
         let (_, since) = self.oldest_unfair(settings)?;
         let due = since + settings.overload.unfair_wait_limit;

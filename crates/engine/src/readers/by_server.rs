@@ -1,4 +1,4 @@
-//! What is said of servers by their addresses, and the names of zones.
+//! Values that options give to servers by their addresses, and the names of zones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ pub enum ServerName {
 }
 
 impl ServerName {
-    /// That of a host, or of an address without brackets, and a port.
+    /// The name of a host, or of an address without brackets, and a port.
     pub fn tcp(host: &str, port: u16) -> Self {
         let host = match host.parse::<IpAddr>() {
             Ok(address) => address.to_string(),
@@ -34,7 +34,7 @@ impl ServerName {
         Self::Tcp { host, port }
     }
 
-    /// That of the server at this address, which was found under the name of this host.
+    /// The name of the server at this address, which was found under the name of this host.
     pub(super) fn of(address: &Address, host: Option<&str>) -> Self {
         match (address, host) {
             (Address::Tcp { remote, .. }, Some(host)) => Self::tcp(host, remote.port()),
@@ -65,12 +65,12 @@ pub struct ByServer<T> {
 }
 
 impl<T> ByServer<T> {
-    /// With these values.
+    /// Makes a list of these values.
     pub fn new(named: BTreeMap<ServerName, T>, others: Option<T>) -> Self {
         Self { named: Arc::new(named), others }
     }
 
-    /// That of a server, if there is one.
+    /// The value of a server, if there is one.
     pub fn of(&self, server: &ServerName) -> Option<&T> {
         self.named.get(server).or(self.others.as_ref())
     }

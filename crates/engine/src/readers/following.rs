@@ -1,4 +1,4 @@
-//! Which servers may be read from, and how far they are.
+//! The servers that may be read from, and how far they are.
 
 use std::rc::Rc;
 

@@ -11,23 +11,23 @@ use seam::Instant;
 
 use crate::cluster::position::has_all_of_primary;
 
-/// So many answers of the primary wait for a replica to have them. One that has newer answers ahead of it is passed over; with a question a
-/// millisecond they are those of the last hundredth of a second, and the oldest of all is kept besides.
+/// Answers of the primary that wait for a replica to have them. An answer that has newer ones ahead of it is passed over. With a question a
+/// millisecond they are those of the last hundredth of a second. The oldest of all is kept besides.
 const KEPT: usize = 10;
 
-/// What the primary had.
+/// A position that the primary had.
 #[derive(Debug)]
 struct Had {
     asked: Instant,
-    /// When its answer came, the first of several with this position.
+    /// The time at which the primary's answer came, the first of several with this position.
     heard: Instant,
     position: Rc<str>,
 }
 
-/// What a replica is known to have of what the primary had.
+/// The part of the primary's data that a replica is known to have.
 #[derive(Debug, Default)]
 pub(crate) struct Freshness {
-    /// What the primary had; not known to be on the replica yet.
+    /// Positions of the primary that the replica is not known to have reached yet.
     awaited: VecDeque<Had>,
     as_of: Option<Instant>,
 }
@@ -61,22 +61,22 @@ impl Freshness {
         !self.awaited.is_empty()
     }
 
-    /// All that was written before this is there; `None` where nothing is known.
+    /// The time before which all writes are on the replica; `None` where nothing is known.
     pub(crate) fn as_of(&self) -> Option<Instant> {
         self.as_of
     }
 
-    /// Whether all is there that was written up to then. What was written at the very moment of a question may not have been in the answer.
+    /// Says whether the replica has all that was written up to then. A write at the very moment of a question may not have been in the answer.
     pub(crate) fn has_all_until(&self, written: Instant) -> bool {
         self.as_of.is_some_and(|as_of| as_of > written)
     }
 
-    /// Nothing is known any more of what the replica has.
+    /// Forgets what the replica has.
     pub(crate) fn forget_replica(&mut self) {
         self.as_of = None;
     }
 
-    /// Nothing is known any more: another server is the primary.
+    /// Forgets everything: another server is the primary.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -94,7 +94,7 @@ mod tests {
         freshness.primary_had(at(millis), at(millis), &Rc::from(position));
     }
 
-    /// The replica has this, and has just been asked.
+    /// Notes that the replica has this position, and has just been asked.
     fn has(freshness: &mut Freshness, position: &str) -> bool {
         freshness.replica_has(position, at(10_000))
     }

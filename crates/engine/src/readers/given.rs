@@ -1,12 +1,12 @@
-//! What a session is given on a replica, so that its reads give there what they give on the primary, and write nothing.
+//! Values that a session is given on a replica, so that its reads give there what they give on the primary, and write nothing.
 
 use crate::control::defaults::{Defaults, Values};
 use crate::session::SessionState;
 
-/// For sessions of the primary on one replica.
+/// Values for sessions of the primary on one replica.
 #[derive(Debug, Default)]
 pub(super) struct Given {
-    /// Of which answers of both servers this is; `None` where one of them is not known.
+    /// The versions of both servers' answers that the values come from; `None` where one of them is not known.
     versions: Option<(u64, u64)>,
     values: Values,
     read_only: Option<&'static [u8]>,

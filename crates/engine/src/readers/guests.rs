@@ -32,15 +32,15 @@ pub(crate) struct Guest {
     pub(crate) aftermath: Aftermath,
     pub(crate) status: StatusFlags,
     pub(crate) priority: Priority,
-    /// A statement of it has gone to a backend before.
+    /// True where a statement of the client has gone to a backend before.
     pub(crate) has_begun: bool,
     pub(crate) request: Request,
-    /// What it executes, where that is a prepared statement.
+    /// The definition that the statement executes, where that is a prepared statement.
     pub(crate) statement: Option<LentStatement>,
 }
 
 impl Guest {
-    /// As a client of the reader, with what that holds of its identity and of its session state.
+    /// Makes a client of the reader, with holds on its identity and on its session state there.
     pub(super) fn as_client(
         &mut self,
         now: Instant,
@@ -68,9 +68,9 @@ impl Guest {
 pub(crate) enum Ended {
     /// The client has the server's answer.
     Answered,
-    /// Nothing of it has run, for this reason.
+    /// Nothing of the statement has run, for this reason.
     NotRun(MySqlError),
-    /// It may have run, and its client has heard nothing.
+    /// The statement may have run, and its client has heard nothing.
     Lost(MySqlError),
     /// The client cannot go on: it has had a part of the answer, does not take it, or was killed.
     Broken,
@@ -82,16 +82,16 @@ pub(crate) struct Returned {
     pub(crate) status: StatusFlags,
     pub(crate) aftermath: Aftermath,
     pub(crate) ended: Ended,
-    /// The reader has its client's connection read no more.
+    /// True where the reader has the client's connection read no more.
     pub(crate) is_paused: bool,
 }
 
-/// What a reader knows of its guests beyond what any engine knows of clients.
+/// A reader's knowledge of its guests, beyond what any engine knows of clients.
 #[derive(Default)]
 pub(crate) struct Guests {
-    /// Others may come.
+    /// True while other guests may come.
     pub(super) are_welcome: bool,
-    /// What would have been said to clients.
+    /// Errors that clients of this engine would have been told.
     pub(super) errors: BTreeMap<ClientKey, MySqlError>,
     pub(super) returned: Vec<Returned>,
 }
@@ -116,7 +116,7 @@ impl Guests {
         self.are_welcome
     }
 
-    /// This would be said to a guest's client.
+    /// Notes an error that a guest's client would be told.
     pub(crate) fn note_error(&mut self, guest: ClientKey, error: &MySqlError) {
         self.errors.insert(guest, error.clone());
     }

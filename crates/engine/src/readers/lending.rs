@@ -1,8 +1,8 @@
 //! Reads on replicas, from both sides. The side that has the clients: when a read goes to a replica, and what becomes of those that come
 //! back. A reader's side: clients that are there for one statement.
 //!
-//! To the reader a guest is a client like any, but for its ends. It sends nothing to the client of its own: an error of Onramp's goes back
-//! with the guest, and whoever has lent it decides. It closes no connection of a client.
+//! To the reader a guest is a client like any, but for its ends. The reader sends the client nothing of its own: an error of Onramp's goes back
+//! with the guest, and the lending side decides. The reader closes no connection of a client.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -96,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Where a client's read goes that has waited for a replica for so long.
+    /// Chooses a place for a client's read that has waited for a replica for so long.
     fn route_for(&self, key: ClientKey, needs: Instant, waited: Duration) -> Route {
         let identity = self.clients[key].identity.expect("a client with requests has logged in");
         let account = &self.logins.identities.identity(identity).account;
@@ -185,7 +185,7 @@ impl Engine {
         }
     }
 
-    /// What waits for replicas, or has come back from them, waits for the primary.
+    /// Has reads that wait for replicas, or have come back from them, wait for the primary.
     pub(crate) fn give_up_replicas(&mut self) {
         for place in 0..self.readers.all.len() {
             self.take_back_from(place);
@@ -197,7 +197,7 @@ impl Engine {
         }
     }
 
-    /// When a read has waited for long enough.
+    /// The time at which a read has waited for long enough.
     pub(crate) fn end_of_wait(&self, client: ClientRef) -> Option<Instant> {
         match self.clients.find(client)?.phase() {
             Phase::Lent(lent) if matches!(lent.at, At::Waiting { .. }) => {
@@ -375,7 +375,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// From now on this is a reader. Names towards the driver, and numbers of tasks, begin here, so that all engines' differ.
+    /// Makes a reader of this engine. Names towards the driver, and numbers of tasks, begin here, so that all engines' differ.
     pub(super) fn be_reader(&mut self, first_token: u64) {
         self.guests = Some(Guests::default());
         self.io.begin_names(first_token);

@@ -8,7 +8,7 @@ use crate::client::bytes_held::Counted;
 use crate::request::{About, Request, TEXT_AT};
 use sql::RowsFound;
 
-/// A client whose statement is on its way to a replica, or there.
+/// A client with a statement that is on its way to a replica, or there.
 pub(crate) struct Lent {
     pub(super) at: At,
     pub(super) since: Instant,
@@ -16,21 +16,21 @@ pub(crate) struct Lent {
     pub(super) answer: u8,
     /// The statement as the client has sent it, for the primary; empty while [`At::Waiting`] has it.
     pub(super) raw: Vec<u8>,
-    /// What it executes, where that is a prepared statement, and what is known of its rows.
+    /// The prepared statement that the client executes, and what is known of its rows; `None` for a text.
     pub(super) about: Option<(About, RowsFound)>,
     pub(super) counted: Counted,
 }
 
-/// Where that is.
+/// The place of a statement that is on its way.
 pub(super) enum At {
-    /// It waits for a replica to have what it needs, under this number.
+    /// The statement waits for a replica to have what it needs, under this number.
     Waiting { request: Box<Request>, number: u64 },
     /// The reader at this place has it.
     Reader(usize),
 }
 
 impl fmt::Debug for Lent {
-    /// Without the statement.
+    /// Writes the client's state without the statement.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
             At::Waiting { .. } => write!(f, "Lent(waits since {:?})", self.since),
@@ -40,7 +40,7 @@ impl fmt::Debug for Lent {
 }
 
 impl Lent {
-    /// What it counts of `statement_memory`.
+    /// The statement's part of `statement_memory`.
     pub(crate) fn counted(&self) -> &Counted {
         &self.counted
     }
@@ -53,7 +53,7 @@ impl Lent {
         }
     }
 
-    /// Since when it has been on its way.
+    /// The time since which the statement has been on its way.
     pub(crate) fn since(&self) -> Instant {
         self.since
     }
@@ -67,7 +67,7 @@ impl Lent {
         raw.get(TEXT_AT..).filter(|_| !is_execution)
     }
 
-    /// Its digest, while it waits.
+    /// The digest of the statement, while that waits.
     pub(crate) fn fingerprint(&self) -> Option<u64> {
         match &self.at {
             At::Waiting { request, .. } => Some(request.statement.fingerprint).filter(|&it| it != 0),
@@ -75,7 +75,7 @@ impl Lent {
         }
     }
 
-    /// On the heap, itself included.
+    /// Bytes on the heap, the struct included.
     pub(crate) fn bytes(&self) -> usize {
         let waiting = match &self.at {
             At::Waiting { request, .. } => size_of_val(&**request) + request.raw.capacity(),

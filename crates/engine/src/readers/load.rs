@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-/// Of the latest times the mean counts; each new one for an eighth.
+/// The number of latest times that the mean follows: each new one counts for an eighth.
 const WEIGHT: u32 = 8;
 
 /// A mean of which nothing new is heard for so long counts half: a server that was slow once is tried again.
@@ -21,14 +21,14 @@ const USUAL_DOWN: u32 = 4;
 /// Less than this nothing takes.
 pub(super) const QUICKEST: Duration = Duration::from_micros(1);
 
-/// Of reads of one kind, on one server.
+/// The load by reads of one kind, on one server.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     under_way: u32,
     mean: Duration,
-    /// What one takes, single ones that were slow aside; nothing before one has ended.
+    /// The time that a read usually takes, without single slow ones; zero before one has ended.
     usual: Duration,
-    /// How many have ended, up to [`FIRST`].
+    /// The number of reads that have ended, up to [`FIRST`].
     ended: u32,
     heard: Instant,
 }
@@ -38,7 +38,7 @@ impl Load {
         self.under_way += 1;
     }
 
-    /// One has ended, after so long.
+    /// Notes that a read has ended, after so long.
     pub(super) fn end(&mut self, now: Instant, took: Duration) {
         self.under_way = self.under_way.saturating_sub(1);
         let mean = self.mean_at(now);
@@ -77,7 +77,7 @@ impl Load {
         self.mean_at(now).max(QUICKEST) * (self.under_way + 1)
     }
 
-    /// What a read took there usually, when one was last heard of; `None` where none was.
+    /// The usual time of a read there, as of the last one that ended; `None` where none has.
     pub(super) fn usual(&self) -> Option<Duration> {
         (self.ended > 0).then_some(self.usual)
     }

@@ -5,7 +5,7 @@
 //! where, and when ([`lending`]). The reader's answer goes to the client's own connection. Whatever keeps a statement from being answered
 //! comes back with the client, and the statement goes to the primary.
 //!
-//! What a session has written it reads on replicas, too: a replica is used for it once it has all of that ([`freshness`]). Until then the
+//! A session reads its own writes on replicas, too: a replica is used for a session once it has all of them ([`freshness`]). Until then the
 //! statement waits here, and holds nothing on any server.
 
 mod by_server;
@@ -58,26 +58,26 @@ pub(crate) struct Readers {
     waiting: Waiting,
     /// The load of the primary by reads that could have gone elsewhere.
     primary: Load,
-    /// Where statements went.
+    /// The places that statements went to.
     routing: Routing,
-    /// Of whose turn it is where weights differ.
+    /// The clock that says which server's turn it is, where weights differ.
     clock: TurnClock,
-    /// Weights or zones are others than in the turn before.
+    /// True where weights or zones are others than in the turn before.
     has_moved: bool,
 }
 
-/// What options say of a server.
+/// A server's weight and zone by the options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stand {
-    /// In proportion to it the server gets reads; none where it is 0.
+    /// The server gets reads in proportion to its weight, and none where that is 0.
     weight: u32,
     zone: Option<Zone>,
-    /// It is in Onramp's own zone, or that has none.
+    /// True where the server is in Onramp's own zone, or where Onramp has none.
     is_near: bool,
 }
 
 impl Stand {
-    /// That of the server at this place. The only place that looks names up.
+    /// The weight and zone of the server at this place. This is the only place that looks names up.
     fn of(settings: &Settings, place: usize) -> Self {
         let reads = &settings.reads;
         let host = settings.server_names.get(place).map(|host| &**host);
@@ -87,7 +87,7 @@ impl Stand {
         Self { weight: reads.weights.of(&name).copied().unwrap_or(1), zone, is_near }
     }
 
-    /// Reads may go there.
+    /// True where reads may go to the server.
     fn takes_reads(&self) -> bool {
         self.weight > 0
     }
@@ -103,18 +103,18 @@ struct Reader {
     load: Load,
     stand: Stand,
     turns: Turns,
-    /// The server gets what the primary writes.
+    /// True where the server gets what the primary writes.
     is_fit: bool,
-    /// It answers, so that what runs there comes to its end.
+    /// True where the server answers, so that statements that run there come to their end.
     is_up: bool,
     /// Reads that were sent there.
     sent: u64,
-    /// Something has happened there in this turn.
+    /// True where something has happened there in this turn.
     is_touched: bool,
 }
 
 impl Readers {
-    /// Those of this worker.
+    /// Makes the readers of this worker.
     pub(crate) fn new(settings: &Settings, workers: &Workers, worker: usize) -> Self {
         let reader = |(place, shared): (usize, &Arc<Workers>)| {
             let own = settings_at(settings, place);
@@ -182,7 +182,7 @@ impl Readers {
         (number < LARGEST_TOKEN && place < self.all.len()).then_some(place)
     }
 
-    /// The reader whose backend, or whose service account's connection, this is.
+    /// The reader with this connection to its server: a backend's, or the service account's.
     fn of_backend(&self, connection: ConnectionId, io: &Io) -> Option<usize> {
         if io.role(connection) != Role::Free {
             return None;
@@ -195,7 +195,7 @@ impl Readers {
         self.all[place].engine.guests.as_mut().map(|guests| guests.take_returned()).unwrap_or_default()
     }
 
-    /// When a reader has something to do, or a read has waited for long enough, be it for its own zone alone.
+    /// The time at which a reader has something to do, or a read has waited for long enough, be it for its own zone alone.
     pub(crate) fn next_turn(&self, now: Instant, engine: &Engine) -> Option<Instant> {
         let readers =
             self.all.iter().filter(|reader| reader.is_open()).filter_map(|reader| {
@@ -238,7 +238,7 @@ impl Readers {
             .max()
     }
 
-    /// Backends of servers that are known to be lost, of which there is to be none: whoever waits for one waits for nothing.
+    /// Backends of servers that are known to be lost. There are to be none: a client that waits for one waits for nothing.
     pub(crate) fn lost_backends(&self) -> usize {
         let lost = self.all.iter().filter(|reader| !reader.is_up);
         lost.map(|reader| reader.engine.servers.backend_count()).sum()
@@ -264,7 +264,7 @@ impl Readers {
 }
 
 impl Reader {
-    /// Statements may go there, or some are there.
+    /// True where statements may go to the reader, or some are there.
     fn is_open(&self) -> bool {
         let is_used = !self.engine.clients.is_empty() || self.engine.servers.backend_count() > 0;
         self.is_touched || self.engine.takes_guests() || is_used

@@ -1,4 +1,4 @@
-//! What all workers know of the servers that may be read from.
+//! Knowledge of the servers that may be read from, which all workers share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
@@ -11,13 +11,13 @@ use crate::workers::onramps::Onramps;
 /// How a server stands for reads, as far as checks tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fitness {
-    /// Readers may connect: it is up, another one than the primary, and nobody has taken it out of use.
+    /// True where readers may connect: the server is up, is another one than the primary, and nobody has taken it out of use.
     pub(crate) is_open: bool,
-    /// It answers, so that what runs there comes to its end.
+    /// True where the server answers, so that statements that run there come to their end.
     pub(crate) is_up: bool,
-    /// It gets what the primary writes.
+    /// True where the server gets what the primary writes.
     pub(crate) is_fit: bool,
-    /// It is a node of Galera.
+    /// True where the server is a node of Galera.
     pub(crate) is_node: bool,
 }
 
@@ -27,7 +27,7 @@ const FIT: u8 = 2;
 const OF_GALERA: u8 = 4;
 const UP: u8 = 8;
 
-/// What the first worker has found out of each server, and what the workers share for reading from it.
+/// The first worker's findings on each server, and the parts that the workers share for reading from them.
 #[derive(Debug, Default)]
 pub(crate) struct Replicas {
     found: Box<[AtomicU8]>,
@@ -36,7 +36,7 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Of these servers, for so many workers, with these Onramps in front of them; of none where reads are not split.
+    /// Makes the state of these servers, for so many workers, with these Onramps in front of them; of none where reads are not split.
     pub(crate) fn new(onramps: &Arc<Onramps>, settings: &Settings, count: u32) -> Self {
         if !are_split(settings) {
             return Self::default();
@@ -50,7 +50,7 @@ impl Replicas {
         }
     }
 
-    /// For each server what the workers have in common for it.
+    /// The state that the workers share for each server.
     pub(crate) fn shared(&self) -> &[Arc<Workers>] {
         &self.shared
     }
@@ -70,7 +70,7 @@ impl Replicas {
         self.found.get(place).is_some_and(|before| before.swap(word, SeqCst) != word)
     }
 
-    /// What has been found out of the server at this place.
+    /// The findings on the server at this place.
     pub(crate) fn of(&self, place: usize) -> Fitness {
         let word = self.found[place].load(SeqCst);
         let has = |bit| word & bit != 0;
@@ -82,13 +82,13 @@ impl Replicas {
         self.primary_is_node.store(is_node, SeqCst);
     }
 
-    /// Whether the primary is a node of Galera.
+    /// Says whether the primary is a node of Galera.
     pub(crate) fn primary_is_node(&self) -> bool {
         self.primary_is_node.load(SeqCst)
     }
 }
 
-/// Whether the servers at these addresses have readers.
+/// Says whether the servers at these addresses have readers.
 fn are_split(settings: &Settings) -> bool {
     settings.cluster.several && settings.reads.split != ReadSplit::Off
 }

@@ -1,4 +1,4 @@
-//! Which server a read goes to.
+//! The choice of the server that a read goes to.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::weights::{Candidate, by_weight};
 use super::{Reader, Readers};
 use crate::accounts::Account;
 
-/// So long a read waits for a replica of Onramp's own zone alone, where one of another zone may have what it has to see.
+/// The time that a read waits for a replica of Onramp's own zone alone, where one of another zone may have what the read has to see.
 // A replica that keeps up has it within some milliseconds, since it is asked each millisecond meanwhile. One that does not is to cost a
 // read no more than the way to a zone far away would.
 pub(super) const HEAD_START: Duration = Duration::from_millis(10);
 
-/// Where a read goes.
+/// The place that a read goes to.
 pub(super) enum Route {
     Reader(usize),
     Primary(NotSplit),
@@ -27,9 +27,9 @@ pub(super) enum Route {
 /// A read that is to go somewhere.
 pub(super) struct Asked<'a> {
     pub(super) now: Instant,
-    /// It has to see what was written up to then.
+    /// The read has to see all that was written up to then.
     pub(super) needs: Instant,
-    /// It has waited for a replica for so long.
+    /// The time that the read has waited for a replica.
     pub(super) waited: Duration,
     pub(super) account: &'a Account,
     /// The place of the primary, where there is one.
@@ -39,13 +39,13 @@ pub(super) struct Asked<'a> {
 /// The servers of Onramp's own zone, or all others, as far as they may take a read.
 struct Area {
     is_near: bool,
-    /// A replica may, be it later.
+    /// True where a replica may take the read, now or later.
     has_replica: bool,
-    /// Of those that may now the one that is likely to answer first, and after how long.
+    /// The server of those that may take a read now that is likely to answer first, and after how long.
     best: Option<(Duration, usize)>,
     /// The least weight of these and of the primary, and the greatest.
     weights: Option<(u32, u32)>,
-    /// Where the primary is among them: its weight, and its place if that is known.
+    /// The primary, where that is among them: its weight, and its place if that is known.
     primary: Option<(u32, Option<usize>)>,
 }
 
@@ -76,7 +76,7 @@ impl Area {
 }
 
 impl Readers {
-    /// Where a read goes.
+    /// Chooses the place that a read goes to.
     pub(super) fn route(&self, asked: &Asked<'_>, settings: &ReadSettings) -> Route {
         let (mut near, mut far) = (Area::new(true), Area::new(false));
         for (place, reader) in self.all.iter().enumerate() {
@@ -106,7 +106,7 @@ impl Readers {
         Route::Primary(self.why_no_replica(asked, settings, &near, &far))
     }
 
-    /// Why the primary takes a read that no replica of its area may take now.
+    /// The reason why the primary takes a read that no replica of its area may take now.
     fn why_no_replica(
         &self,
         asked: &Asked<'_>,
@@ -181,7 +181,7 @@ impl Readers {
 }
 
 impl Reader {
-    /// A read may go there, or may as soon as it has what that is to see.
+    /// True where a read may go to the server, or may as soon as the server has what the read is to see.
     fn may_take(&self, asked: &Asked<'_>, settings: &ReadSettings) -> bool {
         self.is_readable(asked.now, settings.max_lag) == Readable::Yes
             && self.engine.servers.primary().admits(asked.account)

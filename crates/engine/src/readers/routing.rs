@@ -1,19 +1,19 @@
-//! Where statements went, and why.
+//! The places that statements went to, and the reasons.
 
 use std::collections::BTreeMap;
 
 use crate::outside::named::named;
 
 named! {
-    /// Why a statement went to the primary.
+    /// The reason why a statement went to the primary.
     NotSplit {
-        /// Its client wants it to.
+        /// The statement's client wants it to.
         AsWanted = "as_wanted",
         /// The text may do more than read, or may not be understood.
         NoPlainRead = "no_plain_read",
-        /// It asks for something of its session.
+        /// The statement asks for something of its session.
         OfSession = "of_session",
-        /// It asks for something of its server: a schema that each server has of its own.
+        /// The statement asks for something of its server: a schema that each server has of its own.
         OfServer = "of_server",
         /// The client has a transaction open, or autocommit off.
         Transaction = "transaction",
@@ -23,7 +23,7 @@ named! {
         Functions = "functions",
         /// The stored code behind it may change the session, or could not be read.
         StoredCode = "stored_code",
-        /// There is no replica for it.
+        /// There is no replica for the statement.
         NoReplica = "no_replica",
         /// Replicas that could take it have the weight 0.
         NoWeight = "no_weight",
@@ -33,7 +33,7 @@ named! {
         Behind = "behind",
         /// The primary is likely to answer sooner, or it is its turn.
         Sooner = "sooner",
-        /// It has waited for a replica, in vain.
+        /// The statement has waited for a replica in vain.
         NotInTime = "not_in_time",
         /// A replica had it, and has not answered it.
         CameBack = "came_back",
@@ -88,29 +88,29 @@ impl NotSplit {
     }
 }
 
-/// Where the statements of a kind went.
+/// The places that the statements of a kind went to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Routed {
-    /// To replicas.
+    /// Statements that went to replicas.
     pub sent: u64,
-    /// Of all of them these have waited for a replica to have what they had to see.
+    /// Statements among all of them that have waited for a replica to have what they had to see.
     pub waited: u64,
-    /// To the primary, by [`NotSplit::ALL`].
+    /// Statements that went to the primary, by [`NotSplit::ALL`].
     pub not_split: [u64; NotSplit::ALL.len()],
 }
 
 impl Routed {
-    /// To the primary, those that a replica had first among them.
+    /// Statements that went to the primary, those that a replica had first among them.
     pub fn primary(&self) -> u64 {
         self.not_split.iter().sum()
     }
 
-    /// To the primary after they had waited for a replica, or had been on one.
+    /// Statements that went to the primary after they had waited for a replica, or had been on one.
     pub fn returned(&self) -> u64 {
         self.not_split[NotSplit::NotInTime as usize] + self.not_split[NotSplit::CameBack as usize]
     }
 
-    /// Why most of them went to the primary, and how many; of several the first that is declared.
+    /// The reason why most of them went to the primary, and how many; of several the first that is declared.
     pub fn reason(&self) -> Option<(NotSplit, u64)> {
         let all = NotSplit::ALL.iter().copied().zip(self.not_split).rev();
         all.max_by_key(|&(_, times)| times).filter(|&(_, times)| times > 0)
@@ -128,23 +128,23 @@ impl std::ops::AddAssign<&Self> for Routed {
     }
 }
 
-/// Where statements went, by digest.
+/// The places that statements went to, by digest.
 #[derive(Debug, Default)]
 pub(crate) struct Routing {
-    /// So many digests are counted apart, as those of [`crate::Digests`] are.
+    /// The number of digests that are counted apart, as those of [`crate::Digests`] are.
     limit: usize,
     by_digest: BTreeMap<u64, Routed>,
-    /// Those that have no digest, or found no place.
+    /// Statements without a digest, and those of digests that found no place.
     others: Routed,
 }
 
 impl Routing {
-    /// With room for so many digests.
+    /// Makes counts with room for so many digests.
     pub(super) fn new(limit: u32) -> Self {
         Self { limit: limit as usize, ..Self::default() }
     }
 
-    /// What is counted of this digest, to count more.
+    /// The counts of this digest, to be counted up.
     pub(super) fn of(&mut self, fingerprint: u64) -> &mut Routed {
         let has_room = self.by_digest.len() < self.limit;
         match self.by_digest.entry(fingerprint) {
@@ -167,7 +167,7 @@ impl Routing {
         others.into_iter().chain(named).take(count)
     }
 
-    /// All together.
+    /// The counts of all digests together.
     pub(crate) fn all(&self) -> Routed {
         let mut all = self.others;
         self.by_digest.values().for_each(|routed| all += routed);

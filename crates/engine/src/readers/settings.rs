@@ -1,4 +1,4 @@
-//! Which reads go to replicas, and what they have to see.
+//! Settings of the reads that go to replicas, and of what these reads have to see.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ settings! {
     }
 }
 
-/// Which servers take reads.
+/// The servers that take reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadSplit {
     /// The primary takes all.
@@ -40,19 +40,19 @@ pub enum ReadSplit {
     All,
 }
 
-/// What a read on a replica has to see.
+/// The writes that a read on a replica has to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadConsistency {
-    /// All that its own session has written.
+    /// All writes of the read's own session.
     Session,
-    /// All that any client of this Onramp had been told to be written when it came.
+    /// All writes that any client of this Onramp had been told of when the read came.
     Global,
     /// Whatever the replica has.
     Eventual,
 }
 
 impl ReadSettings {
-    /// What holds for who has said nothing.
+    /// The hint that holds where a client has given none.
     pub(crate) fn hint(&self) -> ReadHint {
         match (self.split, self.consistency) {
             (ReadSplit::Off, _) => ReadHint::Primary,

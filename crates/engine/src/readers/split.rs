@@ -1,4 +1,4 @@
-//! Which reads may go to a replica, and what that has to have by then.
+//! The reads that may go to a replica, and what the replica has to have by then.
 
 use seam::Instant;
 use sql::{Kind, ReadHint};
@@ -36,7 +36,7 @@ pub(super) struct Splitting<'a> {
 }
 
 impl Splitting<'_> {
-    /// Up to when a read has to see all that was written, where it may go to a replica.
+    /// Returns the time up to which a read has to see all that was written, where it may go to a replica.
     ///
     /// # Errors
     /// Why it is for the primary.
@@ -55,7 +55,7 @@ impl Splitting<'_> {
         }
     }
 
-    /// Why a statement is for the primary alone, whatever replicas there are; `None` where it may go to one.
+    /// The reason why a statement is for the primary alone, whatever replicas there are; `None` where it may go to one.
     fn is_for_primary(&mut self, request: &mut Request) -> Option<NotSplit> {
         let statement = &request.statement;
         let is_usual = request.command == RequestKind::Query || request.is_plain_execution();
@@ -102,7 +102,7 @@ impl Splitting<'_> {
         None
     }
 
-    /// Why all statements of a client are for the primary at present.
+    /// The reason why all statements of a client are for the primary at present.
     fn is_bound(&self) -> Option<NotSplit> {
         let client = self.client;
         let is_open = client.in_transaction()

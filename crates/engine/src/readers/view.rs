@@ -1,4 +1,4 @@
-//! What people are told of reads on replicas: which servers may be read from.
+//! The servers that may be read from, as people are told of them.
 
 use std::time::Duration;
 
@@ -18,29 +18,30 @@ use crate::outside::snapshot::rows::ClientView;
 use crate::readers::lent::Lent;
 
 named! {
-    /// Whether a server may be read from, and if not, why: what is further down is said where workers do not agree.
+    /// Says whether a server may be read from and, if not, why. Where workers do not agree, the value that is further down is told.
     Readable {
-        /// It may.
+        /// The server may be read from.
         Yes = "yes",
-        /// It may, and reads stay in Onramp's own zone as long as a server there takes them.
+        /// The server may be read from. Reads stay in Onramp's own zone as long as a server there takes them.
         OtherZone = "other_zone",
-        /// It could be, and its weight is 0.
+        /// The server could be read from, but its weight is 0.
         NoWeight = "no_weight",
-        /// It may lack what the primary had longer ago than `replica_max_lag`.
+        /// The server may lack data that the primary had longer ago than `replica_max_lag`.
         TooOld = "too_old",
-        /// It, or the primary, has not said yet how far it is, or what they say cannot be compared.
+        /// The server or the primary has not given its position yet, or the two positions cannot be compared.
         NoPosition = "no_position",
-        /// It does not report what statements change of their sessions, so that each read would cost a backend of its own.
+        /// The server does not report changes of sessions by statements. So each read would cost a backend of its own.
         NoTrackers = "no_trackers",
-        /// A worker has not connected to it yet, or has not read its accounts.
+        /// A worker has not connected to the server yet, or has not read its accounts.
         NotConnected = "not_connected",
-        /// By its checks it does not get, or does not carry out, what the primary writes; a reader of Aurora is too far behind, or does not say.
+        /// The server's checks say that it does not get, or does not carry out, what the primary writes. A reader of Aurora is too far behind,
+        /// or does not say.
         Apart = "apart",
-        /// By its checks it is not up, or is there under another address too.
+        /// The server's checks say that it is not up, or it is there under another address too.
         Unfit = "unfit",
-        /// An operator has taken it out of use.
+        /// An operator has taken the server out of use.
         Drained = "drained",
-        /// It is the primary, which takes reads as it takes all else.
+        /// The server is the primary, which takes reads as it takes all else.
         Primary = "primary",
     }
 }
@@ -48,17 +49,17 @@ named! {
 /// A server as the reads of a worker see it.
 #[derive(Clone, Debug)]
 pub struct ReaderView {
-    /// Where it is.
+    /// The server's address.
     pub address: Address,
-    /// Whether this worker reads there.
+    /// Says whether this worker reads there.
     pub readable: Readable,
-    /// How long ago all that was written then is known to be there: how old what is read can be at most.
+    /// The age of the latest moment of which all writes are known to be there: data that is read can be no older.
     pub age: Option<Duration>,
-    /// In proportion to it the server gets reads.
+    /// The server gets reads in proportion to its weight.
     pub weight: u32,
-    /// Where it is, if that was said.
+    /// The server's zone, if that was said.
     pub zone: Option<Zone>,
-    /// What of it is in use by all workers together, and how many there are: permits and backends.
+    /// Permits and backends of the server: how many all workers together use, and how many there are.
     pub shares: [Use; 4],
     /// Reads that were sent there.
     pub sent: u64,
@@ -68,7 +69,7 @@ pub struct ReaderView {
     pub running: u64,
     /// Backends there, by [`Holders::STATES`].
     pub backends: [u64; Holders::STATES.len()],
-    /// What it has taken for reads.
+    /// Times that the server has taken for reads.
     pub times: Histogram,
 }
 
@@ -83,7 +84,7 @@ impl Readers {
         self.all.get(place).map(|reader| &reader.engine)
     }
 
-    /// Where statements went.
+    /// The places that statements went to.
     pub(crate) fn routing(&self) -> &Routing {
         &self.routing
     }
@@ -93,7 +94,7 @@ impl Readers {
         self.waiting.len()
     }
 
-    /// How they stand, where the primary is at this place, and these are drained.
+    /// Shows the servers, where the primary is at this place, and these are drained.
     pub(crate) fn views(
         &self,
         now: Instant,
@@ -139,7 +140,7 @@ impl Reader {
         }
     }
 
-    /// Whether reads may go there, whichever zone it is in, and if not, why.
+    /// Says whether reads may go there, in whichever zone the server is, and if not, why.
     pub(super) fn is_readable(&self, now: Instant, max_lag: Duration) -> Readable {
         let server = self.engine.servers.primary();
         if !self.engine.takes_guests() {
@@ -165,7 +166,7 @@ impl Reader {
 }
 
 impl ClientView {
-    /// Its statement is on a replica, whose engine sees it so, or waits for one.
+    /// Shows the client's statement as the engine of the replica sees it, or as one that waits for a replica.
     pub(crate) fn take_lent(&mut self, now: Instant, lent: &Lent, guest: Option<Self>) {
         self.statement = lent.text().and_then(shown_text);
         self.digest = lent.fingerprint();
@@ -185,7 +186,7 @@ impl ClientView {
     }
 }
 
-/// Options whose limits have statements refused: those of a reader go to the primary instead.
+/// Options with limits that have statements refused. A reader does not refuse these: they go to the primary instead.
 pub(crate) const REFUSING: [Limit; 7] = [
     Limit::LongQueueLimit,
     Limit::LongQueueWaitLimit,

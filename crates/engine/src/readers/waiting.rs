@@ -6,12 +6,12 @@ use seam::Instant;
 
 use crate::ids::ClientRef;
 
-/// They are found by when they came and by what they need, however many there are.
+/// Waiting reads. They are found by when they came and by what they need, however many there are.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// In the order in which they came.
+    /// The reads in the order in which they came, each with the time up to which it needs all writes.
     all: BTreeMap<u64, (ClientRef, Instant)>,
-    /// Up to when what they need was written, and their numbers above.
+    /// The times up to which reads need all writes, with the reads' numbers above.
     needs: BTreeSet<(Instant, u64)>,
     last: u64,
     /// Numbers of those that wait for a replica of Onramp's own zone first, and until when, in that order. Some may wait no more.
@@ -32,12 +32,12 @@ impl Waiting {
         self.head_starts.push_back((until, self.last));
     }
 
-    /// When a head start ends next.
+    /// The time at which the next head start ends.
     pub(super) fn next_head_start(&self) -> Option<Instant> {
         self.head_starts.front().map(|&(until, _)| until)
     }
 
-    /// The next one that still waits, and whose head start is over.
+    /// Takes the next read that still waits after the end of its head start.
     pub(super) fn end_head_start(&mut self, now: Instant) -> Option<ClientRef> {
         while self.next_head_start().is_some_and(|until| until <= now) {
             let (_, number) = self.head_starts.pop_front()?;
@@ -48,40 +48,40 @@ impl Waiting {
         None
     }
 
-    /// It waits no more.
+    /// Takes out a read that waits no more.
     pub(super) fn remove(&mut self, number: u64) {
         if let Some((_, needs)) = self.all.remove(&number) {
             self.needs.remove(&(needs, number));
         }
     }
 
-    /// Up to when what it needs was written.
+    /// The time up to which the read needs all writes.
     pub(super) fn need_of(&self, number: u64) -> Option<Instant> {
         self.all.get(&number).map(|&(_, needs)| needs)
     }
 
-    /// How many they are.
+    /// The number of reads that wait.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Who has waited longest.
+    /// The client that has waited longest.
     pub(super) fn first(&self) -> Option<ClientRef> {
         self.all.first_key_value().map(|(_, &(client, _))| client)
     }
 
-    /// All of them, those that came first first.
+    /// All clients that wait, in the order in which they came.
     pub(super) fn all(&self) -> Vec<ClientRef> {
         self.all.values().map(|&(client, _)| client).collect()
     }
 
-    /// Those for which a replica will do that has all that was written before this.
+    /// The reads that a replica serves once it has all that was written before this time.
     pub(super) fn served_by(&self, as_of: Instant) -> Vec<ClientRef> {
         let reached = self.needs.range(..(as_of, 0));
         reached.map(|&(_, number)| self.all[&number].0).collect()
     }
 
-    /// Up to when what any of them needs was written.
+    /// The latest time up to which any of the reads needs all writes.
     pub(super) fn latest_need(&self) -> Option<Instant> {
         self.needs.last().map(|&(needs, _)| needs)
     }

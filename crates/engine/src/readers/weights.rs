@@ -1,5 +1,5 @@
-//! Which of several servers with unlike weights gets a read, and which got how many before: in proportion to the weights among those that would
-//! answer about as soon.
+//! The choice among several servers with unlike weights. Reads go in proportion to the weights among the servers that would answer about as
+//! soon, with a count of the reads that each got before.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use seam::Instant;
 
 use super::load::{Load, QUICKEST};
 
-/// Of reads at the weight 1. A read at a greater one counts a whole fraction of it, as nearly as makes no difference up to the greatest weight.
+/// A turn of a read at the weight 1. A read at a greater weight counts a whole fraction of it, as nearly as makes no difference up to the
+/// greatest weight.
 const TURN: u128 = 1 << 32;
 
-/// One that would take up to so many times as long as the quickest is taken to answer alike: reads of one kind differ by as much.
+/// A server that would take up to so many times as long as the quickest is taken to answer alike: reads of one kind differ by as much.
 const ALIKE: u128 = 2;
 
 /// The turns of one server among others (start-time fair queueing, Goyal and others, 1996): when its next one comes, by a clock that goes on
@@ -37,14 +38,15 @@ impl TurnClock {
 /// A server that may take a read.
 #[derive(Clone, Copy)]
 pub(super) struct Candidate<'a> {
-    /// Its weight, from 1.
+    /// The server's weight, from 1.
     pub(super) weight: u32,
     pub(super) load: &'a Load,
     pub(super) turns: Turns,
 }
 
-/// The candidate whose turn it is, of those that would answer about as soon as the one that would soonest; the first of several. Of each, what
-/// is under way there counts by the weight: a server of twice the weight is as busy with twice as much.
+/// Chooses the candidate that has its turn next, the first of several. Only candidates that would answer about as
+/// soon as the quickest one count. The load of each counts by its weight: a server of twice the weight is as busy
+/// with twice as much.
 pub(super) fn by_weight<'a, T: Copy>(
     now: Instant,
     clock: TurnClock,
@@ -70,11 +72,11 @@ mod tests {
 
     struct Server {
         weight: u32,
-        /// What a read takes there.
+        /// The time that a read takes there.
         takes: Duration,
         load: Load,
         turns: Turns,
-        /// When those that are under way end, and how long they take.
+        /// The times at which the reads under way end, and how long they take.
         ends: Vec<(Instant, Duration)>,
         got: u32,
     }
@@ -123,7 +125,7 @@ mod tests {
             }
         }
 
-        /// What each has got of so many reads, of which so many are under way at any time.
+        /// Sends so many reads, of which so many are under way at any time, and returns how many each server has got.
         fn share(&mut self, reads: u32, at_once: usize) -> Vec<u32> {
             self.all.iter_mut().for_each(|server| server.got = 0);
             for _ in 0..reads {

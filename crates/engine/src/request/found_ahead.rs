@@ -1,10 +1,10 @@
-//! What is found in a large text while another thread reads it anyway.
+//! Findings in a large text, from the thread that reads it anyway.
 
 use crate::stored_code::Defined;
 
-/// What later looks at a large text would find.
+/// The findings that later looks at a large text would make.
 pub(crate) struct FoundAhead {
     pub(crate) defines: Defined,
-    /// What operators may see of it.
+    /// The text's digest, as far as operators may see that.
     pub(crate) digest: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! A command that waits as plain data ([`crate::frozen`]), and back.
 //!
-//! Few of them are more than that: what is about to change the session's account or end another client, whose answer will be held, whose text
-//! another thread has read, or which counts for the load by which readers are chosen.
+//! Few waiting commands cannot be frozen. Such a command is about to change the session's account or to end another client, has an answer
+//! that will be held, has a text that another thread has read, or counts for the load by which readers are chosen.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::stored_code::Hidden;
 pub(crate) struct FrozenRequest {
     raw: Box<[u8]>,
     growth: usize,
-    /// What of it counts against `statement_memory`.
+    /// Bytes of the request that count against `statement_memory`.
     counted: usize,
     expect: Expect,
     command: RequestKind,
@@ -98,21 +98,21 @@ struct FrozenAbout {
 plain!(struct FrozenAbout { number, serves, stays, action });
 plain!(enum Action { 0 => Execute { cursor, long_data }, 1 => Fetch, 2 => Reset });
 
-/// What requests have in common with others, and at which moment.
+/// The parts that requests have in common with others, and the moment of freezing or thawing.
 pub(crate) struct Common<'a> {
     pub(crate) now: Instant,
     pub(crate) sessions: &'a mut SessionTables,
-    /// What counts against `statement_memory`.
+    /// Bytes that count against `statement_memory`.
     pub(crate) memory: &'a mut BytesHeld,
     pub(crate) holdups: &'a Holdups,
 }
 
 impl Request {
-    /// Of a client that has prepared these.
+    /// Checks that a request can be frozen. `statements`: those that its client has prepared.
     ///
     /// # Errors
     ///
-    /// Where it is more than plain data.
+    /// Where the request is more than plain data.
     pub(crate) fn can_be_frozen(&self, statements: Option<&ClientStatements>) -> Result<(), NotFrozen> {
         let Self { bytes, command, changes, turn, about, held, kills, .. } = self;
         let Self { found_ahead, counts_for_primary, at_start, .. } = self;

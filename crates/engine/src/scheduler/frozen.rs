@@ -7,12 +7,12 @@ use super::{Need, Scheduler, lane_of, need_of, queue};
 use crate::frozen::Distance;
 use crate::ids::ClientKey;
 
-/// Where a statement waits.
+/// The place where a statement waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct FrozenPlace {
     lane: Lane,
     need: Need,
-    /// So many have arrived since it did, or since its transaction began; the next process counts on from where this one is.
+    /// Arrivals since the statement's own, or since its transaction began. The next process counts on from where this one is.
     arrivals_since: u64,
     since: Distance,
 }
@@ -23,13 +23,13 @@ plain!(enum Lane {
 });
 plain!(enum Need { 0 => Holds, 1 => Any });
 
-/// What a statement waits for.
+/// The thing that a statement waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum FrozenWait {
-    /// Its turn in a queue.
+    /// The statement's turn in a queue.
     InQueue {
         place: FrozenPlace,
-        /// Others whose texts are the same may join it, or have.
+        /// True where the statement leads a group: others with the same text may join it, or have joined.
         leads: bool,
     },
     /// The answer to a statement that waits in a queue: of the client with this id.
@@ -53,7 +53,7 @@ impl Scheduler {
         Some((FrozenPlace { lane: lane_of(queue), need: need_of(queue), arrivals_since, since }, next))
     }
 
-    /// Puts it back in front of `next`. Whoever thaws a whole queue does so in its order, each behind those before it.
+    /// Puts the statement back in front of `next`. A caller that thaws a whole queue does so in its order, each statement behind those before.
     pub(crate) fn thaw(
         &mut self,
         now: Instant,

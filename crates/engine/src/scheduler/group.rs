@@ -11,13 +11,13 @@ use seam::Instant;
 use crate::scheduler::lane::Lane;
 use crate::settings::{Profile, Settings};
 
-/// One thread group.
+/// A thread group.
 #[derive(Debug)]
 pub(crate) struct Group {
     rules: Rules,
     /// Statements that may execute at a time, or, where transactions keep their permits, be open.
     limit: u32,
-    /// This group's part of `thread_pool_max_threads`.
+    /// The group's part of `thread_pool_max_threads`.
     most: u32,
 }
 
@@ -29,10 +29,10 @@ enum Rules {
     MariaDb(Ticks),
     /// MySQL (`plugin/thread_pool`).
     MySql {
-        /// Transactions keep their permits to their end (`max_transactions_limit`).
+        /// True where transactions keep their permits to their end (`max_transactions_limit`).
         by_transaction: bool,
         longrun: Duration,
-        /// Until when the limit is not in force, since as many transactions as may be open have lasted for `longrun`.
+        /// The time until which the limit is not in force, since as many transactions as may be open have lasted for `longrun`.
         suspended_until: Option<Instant>,
         next_check: Instant,
         next_kick_up: Instant,
@@ -44,9 +44,9 @@ enum Rules {
 struct Ticks {
     every: Duration,
     next: Instant,
-    /// A statement has started since the last tick.
+    /// True where a statement has started since the last tick.
     moved: bool,
-    /// None had: one may start beyond the limit.
+    /// True where no statement had started: one may start beyond the limit.
     stalled: bool,
 }
 
@@ -80,8 +80,8 @@ impl Group {
         Some(Self { rules, limit, most: most.max(2) })
     }
 
-    /// Returns the group by other settings. Its timers go on where the rules are those of the same pool: otherwise any change
-    /// would be a stall, or end a suspension whose reason is still there.
+    /// Returns the group by other settings. Its timers go on where the rules are those of the same pool. Otherwise any change
+    /// would be a stall, or end a suspension that still has its reason.
     pub(super) fn changed(before: Option<&Self>, settings: &Settings, workers: u32) -> Option<Self> {
         let mut group = Self::new(settings, workers)?;
         match (&mut group.rules, before.map(|before| &before.rules)) {
@@ -183,7 +183,7 @@ impl Group {
         }
     }
 
-    /// From when on [`Self::kick_ups`] allows any.
+    /// The time from which on [`Self::kick_ups`] allows any.
     pub(super) fn next_kick_up(&self) -> Option<Instant> {
         match &self.rules {
             Rules::Percona(_) => None,
@@ -192,7 +192,7 @@ impl Group {
         }
     }
 
-    /// When [`Self::turn`] may do something for statements that wait.
+    /// The time at which [`Self::turn`] may do something for statements that wait.
     pub(super) fn next_turn(&self) -> Option<Instant> {
         match &self.rules {
             Rules::Percona(ticks) | Rules::MariaDb(ticks) => Some(ticks.next),

@@ -1,15 +1,15 @@
 //! The lanes, and what a statement brings along into one.
 
-/// Where a statement waits.
+/// The lane in which a statement waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Blocking,
     Holding,
     High,
     Low,
-    /// The lane of statements whose like has been long.
+    /// The lane of statements of kinds that have been long.
     Long,
-    /// The lane of statements whose like wait for locks at present.
+    /// The lane of statements of kinds that wait for locks at present.
     Contended,
     /// The lane of statements that have moved from the low lane to the high one, and hold no backend.
     KickedUp,
@@ -25,13 +25,13 @@ pub(crate) struct Standing {
     pub(crate) in_transaction: bool,
     /// True if the client has changed or locked something, in its transaction or beyond.
     pub(crate) holds_locks: bool,
-    /// Others are known to wait for that.
+    /// True where others are known to wait for that.
     pub(crate) blocks_others: bool,
     /// The place in the order of all arrivals of the first statement of its transaction, or of this one.
     pub(crate) began: u64,
 }
 
-/// Lanes whose statements are bounded together.
+/// Lanes with a common bound for their statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     /// All queues but the long one.
@@ -62,7 +62,7 @@ impl Class {
         }
     }
 
-    /// Where new work of it comes that nothing is known of.
+    /// The lane that new work of the class comes into when nothing is known of it.
     pub(crate) const fn lane(self) -> Lane {
         match self {
             Self::Short => Lane::Low,
@@ -70,7 +70,8 @@ impl Class {
         }
     }
 
-    /// Where its new work waits that nothing is known of but when it came: the low queue, wherever that has moved to, and the long one.
+    /// The lanes in which new work of the class waits when nothing is known of it but when it came: the low queue, wherever that has moved to,
+    /// and the long one.
     pub(super) fn plain_lanes(self) -> &'static [Lane] {
         match self {
             Self::Short => &[Lane::KickedUp, Lane::Low],

@@ -1,4 +1,4 @@
-//! Queues whose entries can leave from the middle in constant time.
+//! Queues that entries can leave from the middle in constant time.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use seam::Instant;
 
 use crate::ids::{ClientKey, Key};
 
-/// One waiting statement, named by its client's slot.
+/// A waiting statement, named by its client's slot.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     queue: u8,
@@ -23,7 +23,7 @@ pub(super) struct Lists<const QUEUES: usize> {
     nodes: Vec<Option<Node>>,
     ends: [(ClientKey, ClientKey); QUEUES],
     lengths: [usize; QUEUES],
-    /// Where the latest late comer of each queue stands: the next one goes nearby, since they come in order.
+    /// The place of the latest late comer of each queue: the next one goes nearby, since they come in order.
     late: [ClientKey; QUEUES],
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// When it will have waited for `time`.
+    /// The time at which the statement will have waited for `time`.
     pub(super) fn after(&self, time: Duration) -> Instant {
         self.since + time
     }
@@ -159,7 +159,7 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         Some((usize::from(node.queue), Head { client, arrival: node.arrival, since: node.since }))
     }
 
-    /// Who stands behind a waiting client.
+    /// The client behind a waiting client.
     pub(super) fn behind(&self, client: ClientKey) -> Option<ClientKey> {
         let next = self.nodes.get(client.slot())?.as_ref()?.next;
         (next != NOWHERE).then_some(next)
@@ -187,7 +187,7 @@ impl<const QUEUES: usize> Lists<QUEUES> {
         std::iter::successors(head(self.ends[queue].1), previous)
     }
 
-    /// Nobody waits in any queue.
+    /// True where nobody waits in any queue.
     pub(super) fn is_empty(&self) -> bool {
         self.lengths.iter().all(|&length| length == 0)
     }

@@ -3,7 +3,7 @@
 //! A *permit* is the right to have one statement executing on the server. Statements that find none wait in queues, of which
 //! an earlier one always goes first:
 //!
-//! 1. *blocking*: of clients for whose locks others wait. They always find a permit.
+//! 1. *blocking*: of clients that hold locks others wait for. They always find a permit.
 //! 2. *holding*: of clients that have changed or locked something in their open transaction, or hold a lock beyond it.
 //!    Some permits are kept for them.
 //! 3. *high*: of other open transactions. What is under way keeps others out, so finishing it comes first.
@@ -13,15 +13,15 @@
 //! In the first three the transaction that began first goes first. In the last the first to come goes first, unless clients hang
 //! up on what waits there ([`order`]). A transaction holds no permit between its statements.
 //!
-//! Within each queue, statements whose client already holds a backend are kept apart from those that still need one: when
-//! every backend is held, the former must go on, since only they can free one. Between the two, the earlier goes first.
+//! Within each queue, statements of clients that hold a backend are kept apart from those that still need one: when every
+//! backend is held, the former must go on, since only they can free one. Between the two, the earlier goes first.
 //!
-//! Another queue, the *long* one, is for statements whose like has been long lately, outside of transactions: some of the
-//! permits are all that they may have at a time, so that they never take those of the short ones. Where one may start, it
-//! stands in the low queue, so to say, at the place of its arrival; after `prio_kickup_timer` in the high one. One that needs no permit may
-//! start out of turn ([`crate::backend::long`]).
+//! Another queue, the *long* one, is for statements of kinds that have been long lately, outside of transactions. They may
+//! have only some of the permits at a time, so that they never take those of the short ones. A long statement that may start
+//! stands in the low queue, so to say, at the place of its arrival; after `prio_kickup_timer` in the high one. A long
+//! statement that needs no permit may start out of turn ([`crate::backend::long`]).
 //!
-//! Statements whose like wait for locks at present have a lane as well, which knows no permits ([`crate::backend::contended`]).
+//! Statements of kinds that wait for locks at present have a lane as well, which knows no permits ([`crate::backend::contended`]).
 //!
 //! Permits, and the order in which statements came, are common to all workers of a pool ([`Workers`]); the queues are not.
 //!
@@ -79,25 +79,25 @@ pub(crate) enum Need {
 /// The queues of a worker, and its permits.
 pub(crate) struct Scheduler {
     workers: Arc<Workers>,
-    /// Which of them this is.
+    /// The number of this worker among them.
     worker: usize,
     /// Permits that this worker holds.
     running: u32,
-    /// What of these it leaves to others, in parts of [`crate::learned::waiting::WHOLE`].
+    /// The part of these that the worker leaves to others, in parts of [`crate::learned::waiting::WHOLE`].
     spared: u32,
     mode: HighPrioMode,
     priority: PoolPriority,
     high_connection: bool,
     tickets: u32,
     kick_up: Duration,
-    /// As of [`Self::kick_up`], once per turn.
+    /// The time as of [`Self::kick_up`], once per turn.
     now: Instant,
     /// Statements of the holding queue that have started one after the other.
     holders_in_a_row: u32,
     /// The rules of a server's own pool, in its profile.
     group: Option<Group>,
     adaptive_lifo: bool,
-    /// The order of new work is decided in front of the queues.
+    /// True where the order of new work is decided in front of the queues.
     order_held: bool,
     orders: [Order; order::ORDERS],
     lists: Lists<QUEUES>,
@@ -211,7 +211,7 @@ impl Scheduler {
         self.lists.push(queue(lane, need), client, order, now);
     }
 
-    /// In which lane a client's statement waits, if one does.
+    /// Returns the lane in which a client's statement waits, if one does.
     pub(crate) fn waits_in(&self, client: ClientKey) -> Option<Lane> {
         self.lists.place(client).map(|(queue, _)| lane_of(queue))
     }
@@ -221,7 +221,7 @@ impl Scheduler {
         self.workers.arrival()
     }
 
-    /// Others wait for what this client holds: its statement, if one waits, goes before all others.
+    /// Lets a client go first, since others wait for what it holds: its statement, if one waits, goes before all others.
     pub(crate) fn goes_first(&mut self, client: ClientKey) {
         let Some((from, _)) = self.lists.place(client) else { return };
         if matches!(lane_of(from), Lane::Holding | Lane::High | Lane::KickedUp | Lane::Contended) {
@@ -262,7 +262,7 @@ impl Scheduler {
         self.first_of(Lane::Contended, backend_free).map(|(_, client)| client)
     }
 
-    /// All of them, those that hold a backend first.
+    /// Statements of contended kinds that wait, those that hold a backend first.
     pub(crate) fn contended(&self) -> Vec<ClientKey> {
         let of = |need| self.lists.first(queue(Lane::Contended, need), usize::MAX);
         [Need::Holds, Need::Any].into_iter().flat_map(of).collect()
@@ -279,13 +279,13 @@ impl Scheduler {
         self.lists.push(self::queue(lane, need_of(queue)), client, head.arrival, head.since);
     }
 
-    /// Takes a client's statement out of its queue: the client has gone, or was killed. False where it did not wait.
+    /// Takes a client's statement out of its queue: the client has gone, or was killed. Returns false where it did not wait.
     pub(crate) fn remove(&mut self, client: ClientKey) -> bool {
         self.lists.remove(client).is_some()
     }
 
-    /// Returns the statement that would run next, without a regard for permits. With `backend_free` false only statements whose
-    /// client holds a backend are considered.
+    /// Returns the statement that would run next, without a regard for permits. With `backend_free` false only statements of
+    /// clients that hold a backend are considered.
     pub(crate) fn peek(&self, backend_free: bool) -> Option<ClientKey> {
         // It is asked several times a turn, and mostly nothing waits any more.
         if self.lists.is_empty() {
@@ -353,8 +353,8 @@ impl Scheduler {
         matches!(self.standing(client), Some((Lane::Long, _))) && !self.may_start(Lane::Long)
     }
 
-    /// Takes a statement out of its queue: it has a permit, its own or that of the backend it is sent to, or needs none. A start
-    /// that is not `in_turn`, since it needs no permit, leaves it open whose turn is next.
+    /// Takes a statement out of its queue: it has a permit, its own or that of the backend it is sent to, or needs none. A
+    /// start that is not `in_turn`, since it needs no permit, does not count for the turns.
     pub(crate) fn start(&mut self, client: ClientKey, in_turn: bool) {
         let waited = self.lists.remove(client);
         debug_assert!(waited.is_some(), "only a waiting statement starts");
@@ -436,7 +436,7 @@ impl Scheduler {
         }
     }
 
-    /// When the next statement is due for [`Self::kick_up`].
+    /// The time at which the next statement is due for [`Self::kick_up`].
     pub(crate) fn next_kick_up(&self) -> Option<Instant> {
         let from = match &self.group {
             Some(group) => group.next_kick_up()?,
@@ -458,7 +458,7 @@ impl Scheduler {
         }
     }
 
-    /// When [`Self::group_turn`] is due.
+    /// The time at which [`Self::group_turn`] is due.
     pub(crate) fn next_group_turn(&self) -> Option<Instant> {
         self.group.as_ref().filter(|_| self.waiting() > 0)?.next_turn()
     }
@@ -484,7 +484,7 @@ impl Scheduler {
         LANES.map(|lane| (lane, both(lane)))
     }
 
-    /// Since when the statement has waited that has waited longest in each lane, where any does.
+    /// For each lane where statements wait, the time since which the longest-waiting one has waited.
     pub(crate) fn oldest_by_lane(&self) -> impl Iterator<Item = (Lane, Instant)> {
         let of = move |lane| {
             let heads = [Need::Holds, Need::Any]
@@ -508,7 +508,7 @@ impl Scheduler {
         self.running
     }
 
-    /// What of these this worker leaves to others, in parts of [`crate::learned::waiting::WHOLE`].
+    /// The part of these that the worker leaves to others, in parts of [`crate::learned::waiting::WHOLE`].
     pub(crate) fn spared(&self) -> u32 {
         self.spared
     }
@@ -522,7 +522,7 @@ impl Scheduler {
         self.lists.bytes()
     }
 
-    /// Where a waiting statement stands among those of all workers.
+    /// The place of a waiting statement among those of all workers.
     fn place(&self, client: ClientKey) -> Option<Place> {
         self.standing(client).map(|(_, place)| place)
     }
@@ -572,7 +572,7 @@ impl Standing {
     }
 }
 
-/// Which permits a lane may take beyond the usual ones.
+/// The permits that a lane may take beyond the usual ones.
 fn extra(lane: Lane) -> Extra {
     match lane {
         Lane::Blocking => Extra::Any,

@@ -1,4 +1,4 @@
-//! Which of the new work of a lane goes next, by the order of its queue.
+//! The order of a queue decides which new work of a lane goes next.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the statement of a lane that goes next, and the one that stands first in its queue, by whose place it goes.
+    /// Returns the statement of a lane that goes next, and the first one in its queue, which lends it its place.
     pub(super) fn first_of(&self, lane: Lane, backend_free: bool) -> Option<(Head, ClientKey)> {
         let holds = self.lists.head(queue(lane, Need::Holds)).map(|head| (head, head.client));
         let any = self.lists.head(queue(lane, Need::Any)).filter(|_| backend_free);
@@ -75,7 +75,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the statement by whose place a waiting statement goes.
+    /// Returns the statement that lends its place to a waiting statement.
     pub(super) fn stands_for(&self, lane: Lane, need: Need, head: Head) -> Head {
         let turned = need == Need::Any && self.is_newest_first(lane);
         turned.then(|| self.lists.head(queue(lane, need))).flatten().unwrap_or(head)
@@ -112,7 +112,7 @@ impl Scheduler {
     }
 }
 
-/// Which of the orders holds for a lane. Who holds locks has to go on, in the order of the transactions.
+/// The order that holds for a lane. A client that holds locks has to go on, in the order of the transactions.
 fn order_of(lane: Lane) -> Option<usize> {
     match lane {
         Lane::Blocking | Lane::Holding => None,

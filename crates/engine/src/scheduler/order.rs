@@ -1,4 +1,4 @@
-//! In which order new work starts: the oldest first, or, while clients hang up on it, the newest (`adaptive_lifo`).
+//! The order in which new work starts: the oldest first, or, while clients hang up on it, the newest (`adaptive_lifo`).
 //!
 //! First come, first served is the order that everybody expects. But where clients lose patience it is the worst order there is.
 //! The queue grows until it is as long as they wait. Then each statement that starts has used up its client's patience, and runs
@@ -24,23 +24,23 @@ use seam::Instant;
 pub(crate) struct Order {
     /// The latest departures, the last one in the lowest bit: 1 where the client had lost patience.
     departures: u32,
-    /// Until then the newest goes first; the clock's start where it does not.
+    /// The time until which the newest goes first; the clock's start where the oldest does.
     newest_until: Instant,
     /// Starts of newer ones, one after the other.
     newest_in_a_row: u32,
-    /// How long those who hang up have waited, at most.
+    /// The longest time that clients which hang up have waited.
     patience: Duration,
 }
 
-/// Somebody who hangs up sooner has not lost patience: programs end, and are ended, at any time. Time limits below a tenth of a
-/// second are not for waiting in queues.
+/// The least wait after which a client that hangs up has lost patience: programs end, and are ended, at any time. Time limits
+/// below a tenth of a second are not for waiting in queues.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The newest goes first as soon as an eighth of the latest 32 departures was in vain: that an eighth of the server is at stake
 /// is worth a change of order, and fewer may be chance.
 const BEGINS: u32 = 4;
 
-/// And goes on to while a sixteenth is, so that it does not go to and fro at the limit.
+/// The newest goes on to go first while a sixteenth was in vain, so that the order does not go to and fro at the limit.
 const GOES_ON: u32 = 2;
 
 /// The longest time for which the newest go first after the last statement that was in vain. Otherwise they do for as long as
@@ -58,7 +58,7 @@ impl Order {
         now < self.newest_until
     }
 
-    /// Until when the newest goes first, where it has at all.
+    /// The time until which the newest goes first, where it has at all.
     pub(crate) fn newest_until(&self) -> Option<Instant> {
         Some(self.newest_until).filter(|&until| until != Instant::START)
     }
@@ -68,7 +68,7 @@ impl Order {
         self.newest_in_a_row >= NEWEST_IN_A_ROW
     }
 
-    /// From when on one that came then has waited too long, where `kick_up` is the least.
+    /// The wait from which on a statement has waited too long, `kick_up` at least.
     pub(crate) fn too_long(&self, now: Instant, kick_up: Duration) -> Duration {
         if self.is_newest_first(now) { kick_up.max(2 * self.patience) } else { kick_up }
     }

@@ -257,7 +257,7 @@ fn what_starts_out_of_turn_leaves_the_turn_to_what_has_waited_too_long() {
     }
 }
 
-/// What can happen to a scheduler.
+/// An event in the life of a scheduler.
 #[derive(Clone, Debug)]
 enum Step {
     Enqueue { client: u32, lane: Lane, holds: bool },
@@ -291,16 +291,16 @@ struct Entry {
 /// The same rules over plain vectors.
 #[derive(Default)]
 struct Model {
-    /// In order of arrival in their queue.
+    /// Waiting statements, in order of arrival in their queue.
     waiting: Vec<Entry>,
-    /// Whether each running statement is a long one.
+    /// For each running statement, true where it is a long one.
     running: Vec<bool>,
     /// The latest kick-up.
     now: Instant,
 }
 
 impl Model {
-    /// One permit in four, and at least one.
+    /// Says whether a long statement may start: one at a time may. That is one permit in four, and at least one.
     fn may_start_long(&self) -> bool {
         !self.running.contains(&true)
     }

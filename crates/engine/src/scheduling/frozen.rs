@@ -1,6 +1,6 @@
-//! What a worker has learned of statements as plain data ([`crate::frozen`]), and back.
+//! Knowledge that a worker has learned of statements, as plain data ([`crate::frozen`]), and back.
 //!
-//! What waits, and what is counted for those who look in, stays where it is.
+//! Statements that wait, and counts for people who look in, stay where they are.
 
 use seam::Instant;
 
@@ -17,7 +17,7 @@ use crate::learned::history::FrozenHistory;
 use crate::learned::long_permits::Pace;
 use crate::scheduler::frozen::FrozenWait;
 
-/// What has been learned.
+/// Knowledge that has been learned.
 #[derive(Debug, PartialEq)]
 struct FrozenLearned {
     stalls: FrozenStalls,
@@ -30,7 +30,7 @@ struct FrozenLearned {
 plain!(struct FrozenLearned { stalls, reserve, history, digests, others_pace });
 
 impl Scheduling {
-    /// What has been learned becomes bytes, and these what has been learned.
+    /// Turns the knowledge into bytes, and these into knowledge again.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! What is known of a server as plain data ([`crate::frozen`]), and back.
+//! Knowledge of a server as plain data ([`crate::frozen`]), and back.
 //!
 //! The server is taken apart without `..`: each part that does not go along says why. Its backends go one by one
 //! ([`crate::backend`]).
@@ -20,7 +20,7 @@ use crate::frozen::plain::{bytes_of, read};
 use crate::frozen::{Distance, NotFrozen};
 use crate::learned::lock_waits::told::Blocker;
 
-/// What is known of one server.
+/// Knowledge of one server.
 struct FrozenServer {
     reachability: FrozenReachability,
     facts: Option<Facts>,
@@ -32,7 +32,7 @@ struct FrozenServer {
     lock_waits_denied: Option<Distance>,
     opening: FrozenOpening,
     room: FrozenRoom,
-    /// `None` where the service account waits for an answer: whoever hands the server on waits for that, too.
+    /// `None` where the service account waits for an answer: the process that hands the server on waits for that, too.
     control: Option<FrozenControl>,
 }
 
@@ -41,7 +41,7 @@ plain!(struct FrozenServer {
 });
 
 impl Server {
-    /// What is known of it becomes bytes, and these what is known of it.
+    /// Turns the knowledge of the server into bytes, and these into knowledge again.
     ///
     /// # Panics
     ///
@@ -65,7 +65,7 @@ impl Server {
         control
     }
 
-    /// What is known, but for accounts.
+    /// Shows the knowledge, but for accounts.
     fn shown(&self) -> String {
         let Self { reachability, full, rescues, contention, blockers, .. } = self;
         let Self { lock_waits_denied, opening, room, control, .. } = self;

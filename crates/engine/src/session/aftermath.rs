@@ -55,7 +55,7 @@ pub(crate) const ASK_INSERT_ID: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID
 pub(crate) const ASK_FOUND_ROWS: &[u8] = b"SELECT LAST_INSERT_ID(),LAST_INSERT_ID(0),FOUND_ROWS() LIMIT 1";
 
 impl Aftermath {
-    /// Behind COM_RESET_CONNECTION and COM_CHANGE_USER, which leave FOUND_ROWS() as it was (seen with MariaDB 10.11 and MySQL 8.0).
+    /// The aftermath of COM_RESET_CONNECTION and COM_CHANGE_USER, which leave FOUND_ROWS() as it was (seen with MariaDB 10.11 and MySQL 8.0).
     pub(crate) fn of_reset(&self) -> Self {
         let fresh = Self::default();
         Self { found_rows: self.found_rows.or(fresh.found_rows), ..fresh }
@@ -117,8 +117,8 @@ pub(crate) enum Diagnostics {
     OnBackend { warnings: u16, errors: u16, sql_state: Option<SqlState> },
     /// The server's answer to SHOW WARNINGS, in packets as this client reads them.
     Saved { warnings: u16, errors: u16, sql_state: Option<SqlState>, reply: Box<List> },
-    /// That was not kept: it was too long, those of all clients were too many, the backend that had it was lost, or others were behind
-    /// the statement.
+    /// Diagnostics that were not kept: they were too long, those of all clients were too many, the backend that had them was lost, or
+    /// others were behind the statement.
     Counted { warnings: u16, errors: u16 },
 }
 
@@ -179,7 +179,7 @@ impl Diagnostics {
         }
     }
 
-    /// Of a short read that others had followed, so that only its error packet tells.
+    /// Diagnostics of a short read that failed and that others had followed, so that only its error packet tells.
     pub(crate) fn of_error(error: &ServerError, reader: Reader) -> Self {
         let reply = warnings_reply("Error", error.code, &error.message, reader);
         Self::Saved {
@@ -194,7 +194,7 @@ impl Diagnostics {
 /// ER_UNKNOWN_ERROR: no code of the server's own would be true.
 const UNKNOWN: u16 = 1105;
 
-/// As the servers describe them (mysqld_show_warnings): 7 and 512 characters, not null.
+/// The columns as the servers describe them (mysqld_show_warnings): 7 and 512 characters, not null.
 fn warning_columns(reader: Reader) -> [Column<'static>; 3] {
     let text = |name, characters: u32| {
         let decimals = if reader.is_mysql { 31 } else { 39 }; // NOT_FIXED_DEC
@@ -216,7 +216,7 @@ const BINARY: u16 = 128;
 #[derive(Clone, Copy)]
 pub(crate) struct Reader {
     pub(crate) status: StatusFlags,
-    /// That of results, and the most bytes of a character there.
+    /// The collation of results, and the most bytes of a character there.
     pub(crate) collation: u8,
     pub(crate) width: u8,
     pub(crate) is_mysql: bool,
@@ -267,7 +267,7 @@ pub(crate) fn errors_in(reply: &[u8]) -> u16 {
     errors
 }
 
-/// Which rows of the diagnostics are asked for.
+/// The rows of the diagnostics that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Selection {
     only_errors: bool,
@@ -277,8 +277,8 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Of `SHOW WARNINGS` and `SHOW ERRORS`, with a LIMIT in numbers or without; `None` for any other text (the grammar's
-    /// `opt_limit_clause` in sql_yacc.yy of both servers).
+    /// Reads the LIMIT of `SHOW WARNINGS` and `SHOW ERRORS`, in numbers or absent. Returns `None` for any other text (the
+    /// grammar's `opt_limit_clause` in sql_yacc.yy of both servers).
     pub(crate) fn of(text: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(steps::all(text))
             .ok()?
@@ -301,7 +301,7 @@ impl Selection {
         Some(Self { only_errors, offset, most })
     }
 
-    /// These rows alone of a saved answer to SHOW WARNINGS.
+    /// Cuts a saved answer to SHOW WARNINGS down to these rows.
     pub(crate) fn from(self, reply: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(reply.len());
         let mut sequence = reply.get(wire::HEADER_LEN - 1).copied().unwrap_or_default();
@@ -325,13 +325,13 @@ impl Selection {
     }
 }
 
-/// How rows begin, those that are errors first.
+/// The first bytes of rows, errors first.
 pub(super) const LEVELS: [&[u8]; 3] = [ERROR, b"\x07Warning", b"\x04Note"];
 
-/// How a row begins that is an error: its first column is the level. Definitions of columns begin with a catalog's name.
+/// The first bytes of a row that is an error: its first column is the level. Definitions of columns begin with a catalog's name.
 const ERROR: &[u8] = b"\x05Error";
 
-/// Where the payload of the packet at a place begins and ends; `None` after the last one.
+/// The beginning and the end of the payload of the packet at a place; `None` after the last one.
 pub(super) fn packet_at(packets: &[u8], at: usize) -> Option<(usize, usize)> {
     let &[a, b, c, _] = packets.get(at..at + wire::HEADER_LEN)? else { return None };
     let payload_at = at + wire::HEADER_LEN;

@@ -14,7 +14,7 @@ const NO_SUCH_CONDITION: (u16, &str) = (1758, "Invalid condition number");
 /// are takes less than 1 KiB once.
 const MOST_SET: usize = 64 << 10;
 
-/// One row of an answer to SHOW WARNINGS.
+/// A row of an answer to SHOW WARNINGS.
 struct Condition<'a> {
     is_error: bool,
     code: u16,
@@ -83,7 +83,7 @@ impl Left<'_> {
 }
 
 impl Condition<'_> {
-    /// Its message, where that is known to be in UTF-8 as the server's own, which has no characters of four bytes.
+    /// The message, where that is known to be in UTF-8 as the server's own, which has no characters of four bytes.
     fn text(&self, charset: &Charset) -> Option<&[u8]> {
         let is_utf8 = matches!(&*charset.results, b"" | b"utf8" | b"utf8mb3" | b"utf8mb4");
         let text = std::str::from_utf8(self.message).ok()?;
@@ -92,7 +92,7 @@ impl Condition<'_> {
     }
 }
 
-/// As the servers set a variable to a number there.
+/// The form in which the servers set a variable to a number there.
 fn unsigned(number: usize) -> String {
     format!("CAST({number} AS UNSIGNED)")
 }

@@ -1,4 +1,4 @@
-//! Definitions of prepared statements as plain data, for whoever holds them.
+//! Definitions of prepared statements as plain data, for their holders.
 //!
 //! A definition goes by value, with what the lexer has found in its text: that depends on how the text was read then, and on what it was
 //! before Onramp's own literals came into it. Of a large text the names are looked for again, since they are as long as the text.
@@ -41,7 +41,7 @@ plain!(struct FrozenTemplate {
 });
 
 impl FrozenDefinition {
-    /// Whoever holds it goes on holding it.
+    /// Copies a definition. Its holder goes on holding it.
     pub(crate) fn of(id: DefinitionId, sessions: &SessionTables) -> Self {
         // Lists of types go with those who have sent them.
         let Definition { text, session, parameters, template, types: _, holders: _ } =
@@ -94,7 +94,7 @@ impl FrozenTemplate {
         }
     }
 
-    /// Of a text that is not large.
+    /// Makes a template of a text that is not large.
     pub(crate) fn thaw_small(self) -> Template {
         self.thaw(|| LargeDefinition::of_text(&[], LexMode::default()))
     }

@@ -1,4 +1,4 @@
-//! What the server has said to statements about session state, by their texts and the states in which they were asked.
+//! Answers that the server has given to statements about session state, by their texts and the states in which they were asked.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -8,23 +8,23 @@ use wire::StatusFlags;
 use crate::session::table::{SessionId, Sessions};
 use crate::session::wait_timeout::WaitTimeout;
 
-/// So many are remembered: a few texts in each of a few states are what an application says, and a host of tenants with a
-/// schema each has as many states. About 200 bytes each, and what is peculiar to its states.
+/// The number of answers that are remembered. An application says a few texts in each of a few states, and a host of
+/// tenants with a schema each has as many states. An answer takes about 200 bytes, and what is peculiar to its states.
 pub(crate) const MOST: usize = 1024;
 
-/// What the server has said.
+/// The server's answers.
 #[derive(Default)]
 pub(crate) struct KnownAnswers {
-    /// By [`Question::text`].
+    /// Answers by [`Question::text`].
     by_text: BTreeMap<Box<[u8]>, Vec<KnownAnswer>>,
     count: usize,
     /// See [`Self::bytes`].
     bytes: usize,
-    /// How many have been asked for, which tells what was used longest ago.
+    /// The number of answers that were asked for, which tells what was used longest ago.
     uses: u64,
 }
 
-/// A statement whose answer will be remembered.
+/// A statement with an answer that will be remembered.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Question {
     /// A SET in the form of [`sql::plain_set`].
@@ -43,14 +43,14 @@ impl Question {
     }
 }
 
-/// What a statement does in one state. It holds the states.
+/// The answer to a statement in one state. The states in it are held for it.
 struct KnownAnswer {
     before: State,
     answer: Answer,
     used: u64,
 }
 
-/// What a statement has been answered.
+/// An answer that a statement has got.
 #[derive(Clone)]
 pub(crate) enum Answer {
     /// An OK that tells of these changes, and this state.
@@ -68,7 +68,7 @@ impl Answer {
     }
 }
 
-/// What an answer depends on, and what it changes: session state, and the flags that are about the session.
+/// The state that an answer depends on, and that it changes: session state, and the flags that are about the session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) session: SessionId,
@@ -87,13 +87,13 @@ impl KnownAnswer {
     }
 }
 
-/// As are the nodes of a B-tree.
+/// Bytes of an entry. The nodes of a B-tree are at least half full, too.
 fn bytes_of_text(text: &[u8]) -> usize {
     text.len() + 2 * size_of::<(Box<[u8]>, Vec<KnownAnswer>)>()
 }
 
 impl KnownAnswers {
-    /// What the server has said to this text in this state.
+    /// The server's answer to this text in this state.
     pub(crate) fn get(&mut self, text: &[u8], before: State) -> Option<Answer> {
         let known = self.by_text.get_mut(text)?.iter_mut().find(|known| known.before == before)?;
         self.uses += 1;

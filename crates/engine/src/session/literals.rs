@@ -10,16 +10,16 @@ use sql::{SessionCall, SessionFunction};
 use super::aftermath::Aftermath;
 use crate::steps;
 
-/// Which calls become literals.
+/// The calls that become literals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Literals {
     /// All calls with a known answer: in a text that is executed once.
     All,
     /// The same where the backend still has the diagnostics: it may count more than an error packet has told.
     AllButDiagnostics,
-    /// Where a text is prepared: only what is the same for all its executions.
+    /// The calls in a text that is prepared: only those with the same answer for all its executions.
     ConnectionId,
-    /// Where a prepared text is executed: what the client's last statement has left.
+    /// The calls in a prepared text that is executed: those about what the client's last statement has left.
     OfPrepared,
 }
 
@@ -96,7 +96,7 @@ impl Aftermath {
 pub(crate) struct Rewriting<'t> {
     text: &'t [u8],
     calls: &'t [SessionCall],
-    /// Each made once: there are a few dozen at most. `None` for calls that stay.
+    /// Literals that are made once each: there are a few dozen at most. `None` for calls that stay.
     literals: Vec<(Name, Option<String>)>,
 }
 
@@ -155,7 +155,7 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// How long it becomes.
+/// The length that the text gets.
 #[derive(Default)]
 struct Length {
     bytes: usize,
@@ -182,7 +182,7 @@ pub(crate) fn variable(value: u32) -> String {
 struct Rewritten<'t, S> {
     text: &'t [u8],
     sink: &'t mut S,
-    /// So much of the text is in it.
+    /// The length of the text that has been copied.
     copied: usize,
     /// The item of the select list at hand, which gave its column a name.
     unnamed: Option<Range<usize>>,

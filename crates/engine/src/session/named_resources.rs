@@ -1,4 +1,4 @@
-//! What a client holds by name on its backend.
+//! Resources that a client holds by name on its backend.
 //!
 //! The rule is that what is noted here is never less than what the server holds: where it is not certain that something has been
 //! given back, or was never taken, it stays, and the client with its backend.
@@ -15,27 +15,27 @@ pub(crate) const BY_NAME: Effects = Effects::TEMPORARY_TABLE
     .union(Effects::TEXT_PREPARE)
     .union(Effects::HANDLER);
 
-/// So many names are kept of one client, each of at most 64 bytes and a schema's; whoever holds more keeps its backend.
+/// The number of names that are kept of one client, each of at most 64 bytes and a schema's. A client that holds more keeps its backend.
 const MOST_NAMES: usize = 128;
 
-/// So many bytes of the texts of prepared statements are kept of one client. Whoever executes one of another text keeps its
-/// backend.
+/// Bytes of the texts of prepared statements that are kept of one client. A client that executes a statement of another
+/// text keeps its backend.
 pub(crate) const MOST_TEXT: usize = 16 << 10;
 
-/// What one client holds.
+/// The resources that one client holds.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct NamedResources {
     tables: BTreeSet<TableName>,
-    /// How often each lock has been taken.
+    /// The number of times that each lock has been taken.
     locks: BTreeMap<Box<[u8]>, u32>,
-    /// With their texts, where executing them leaves nothing behind but by stored code.
+    /// Prepared statements by name, with their texts where executing them leaves nothing behind but by stored code.
     statements: BTreeMap<Box<[u8]>, Option<PreparedText>>,
     handlers: BTreeSet<Box<[u8]>>,
-    /// LOCK TABLES.
+    /// True behind LOCK TABLES.
     locks_tables: bool,
-    /// FLUSH TABLES WITH READ LOCK.
+    /// True behind FLUSH TABLES WITH READ LOCK.
     locks_all_tables: bool,
-    /// LOCK INSTANCE FOR BACKUP.
+    /// True behind LOCK INSTANCE FOR BACKUP.
     locks_instance: bool,
     /// Reasons of which something is held without a name: they end with the session's state.
     nameless: Effects,
@@ -50,7 +50,7 @@ plain!(struct NamedResources {
 pub(crate) enum Ending {
     /// `took`: it has not said that it did not take the lock that it asked for.
     Succeeded { took: bool },
-    /// Something of it may have happened.
+    /// The statement failed; a part of it may have happened.
     Failed,
 }
 
@@ -102,7 +102,7 @@ impl NamedResources {
         }
     }
 
-    /// What a statement that succeeded gives back.
+    /// Takes out the resources that a statement gives back, which has succeeded.
     fn give(&mut self, change: &ResourceChange, schema: Option<&[u8]>) {
         match change {
             ResourceChange::DropsTables(names) => {
@@ -135,7 +135,7 @@ impl NamedResources {
         }
     }
 
-    /// What a statement takes, or may have taken before it failed.
+    /// Notes the resources that a statement takes, or may have taken before it failed.
     fn take(&mut self, change: &ResourceChange, schema: Option<&[u8]>, ending: Ending) {
         let failed = ending == Ending::Failed;
         match change {
@@ -173,12 +173,12 @@ impl NamedResources {
         self.tables.len() + self.locks.len() + self.statements.len() + self.handlers.len()
     }
 
-    /// What executing a prepared statement executes; `None` where that is not known, or leaves something behind by itself.
+    /// The text that executing a prepared statement executes; `None` where that is not known, or leaves something behind by itself.
     pub(crate) fn text(&self, name: &[u8]) -> Option<&PreparedText> {
         self.statements.get(name)?.as_ref()
     }
 
-    /// Whether there is a prepared statement of this name.
+    /// Says whether there is a prepared statement of this name.
     pub(crate) fn has_prepared(&self, name: &[u8]) -> bool {
         self.statements.contains_key(name)
     }
@@ -194,7 +194,7 @@ impl NamedResources {
     }
 }
 
-/// What a text does to what its client holds, where its form tells all of it: not of CREATE TABLE ... SELECT GET_LOCK(...).
+/// The change that a text makes to its client's resources, where its form tells all of it: not of CREATE TABLE ... SELECT GET_LOCK(...).
 fn whole_resource_change(statement: &Classification, text: &[u8], mode: LexMode) -> Option<ResourceChange> {
     let found = sql::resource_change(text, mode)?;
     let more = statement.effects.intersection(BY_NAME).without(told_by(&found, statement.kind));
@@ -231,7 +231,7 @@ fn full_name(name: &TableName, schema: Option<&[u8]>) -> Option<TableName> {
     Some(TableName { schema: Some(schema.into()), table: name.table.clone() })
 }
 
-/// What a statement will do to what its client holds, where that can matter. `holds`: that is anything.
+/// The change that a statement will make to its client's resources, where that can matter. `holds`: the client holds any.
 pub(crate) fn resource_change_of(
     statement: &Classification,
     text: &[u8],

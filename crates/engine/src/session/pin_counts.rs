@@ -14,7 +14,7 @@ const MOST_CAUSES: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct PinCounts {
     reasons: BTreeMap<&'static str, Reason>,
-    /// How often, by reason and digest, which is 0 for the rest.
+    /// Counts by reason and digest, which is 0 for the rest.
     causes: BTreeMap<(&'static str, u64), u64>,
 }
 
@@ -27,18 +27,18 @@ struct Reason {
 /// The counts, for tables.
 #[derive(Clone, Debug, Default)]
 pub struct PinReport {
-    /// One for each reason that there has been.
+    /// The reasons that there have been.
     pub reasons: Vec<PinReason>,
-    /// One for each reason and kind of statement.
+    /// The causes: one for each reason and kind of statement.
     pub causes: Vec<PinCause>,
 }
 
 /// A reason to pin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinReason {
-    /// Its name.
+    /// The reason's name.
     pub reason: &'static str,
-    /// How often a client was pinned for it.
+    /// The number of times that a client was pinned for it.
     pub times: u64,
     /// Statements that ran on their client's own backend for this reason, perhaps among others.
     pub statements: u64,
@@ -53,7 +53,7 @@ pub struct PinCause {
     pub fingerprint: Option<u64>,
     /// The normalised text, where it is known.
     pub text: Option<Box<str>>,
-    /// How often it pinned its client for this reason.
+    /// The number of times that it pinned its client for this reason.
     pub times: u64,
 }
 
@@ -92,7 +92,7 @@ impl PinCounts {
 }
 
 impl PinReport {
-    /// That of one worker, which has seen these digests.
+    /// Makes the report of one worker, which has seen these digests.
     pub(crate) fn new(counts: &PinCounts, digests: &Digests) -> Self {
         let reason = |(&reason, count): (&&'static str, &Reason)| PinReason {
             reason,

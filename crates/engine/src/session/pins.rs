@@ -1,4 +1,4 @@
-//! Why a client holds its backend beyond a transaction.
+//! The reasons for which a client holds its backend beyond a transaction.
 
 use std::ops::BitOrAssign;
 
@@ -32,14 +32,14 @@ impl Pins {
     /// A cursor is open.
     pub const CURSOR: Self = Self::own(1 << 4);
 
-    /// Without autocommit, a savepoint may be all there is of a transaction.
+    /// A savepoint is there without autocommit: it may be all there is of a transaction.
     pub const SAVEPOINT: Self = Self::own(1 << 5);
 
     /// The client has registered as a replica, or read the binary log.
     pub const REPLICATION: Self = Self::own(1 << 6);
 
-    /// Without autocommit it has used a table in a transaction of which the status does not tell: the server keeps the table's
-    /// definition locked to its end.
+    /// A table was used without autocommit, in a transaction that the status does not tell of: the server keeps the table's
+    /// definition locked to the transaction's end.
     pub const METADATA_LOCK: Self = Self::own(1 << 7);
 
     /// The server has no session trackers: nobody knows what its statements change of their session.
@@ -66,13 +66,13 @@ impl Pins {
         self.effects.is_empty() && self.own == 0
     }
 
-    /// These reasons and others.
+    /// The union of these reasons and others.
     #[must_use]
     pub(crate) const fn with(self, other: Self) -> Self {
         Self { effects: self.effects.union(other.effects), own: self.own | other.own }
     }
 
-    /// These reasons but for others.
+    /// These reasons without others.
     #[must_use]
     pub(crate) const fn without(self, other: Self) -> Self {
         Self { effects: self.effects.without(other.effects), own: self.own & !other.own }

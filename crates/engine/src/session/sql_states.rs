@@ -1,4 +1,4 @@
-//! Which SQLSTATE the servers have for the conditions that they raise themselves: GET DIAGNOSTICS tells of it, SHOW WARNINGS does not.
+//! The SQLSTATEs that the servers have for the conditions that they raise themselves. GET DIAGNOSTICS tells them, SHOW WARNINGS does not.
 //!
 //! As of MariaDB 10.11 (its header `sql_state.h`) and MySQL 8.0.31 (performance_schema.events_errors_summary_global_by_error).
 
@@ -34,7 +34,7 @@ impl SqlState {
     }
 }
 
-/// Of an error that has no other (manual of both, "SIGNAL": general error).
+/// The SQLSTATE of an error that has no other (manual of both, "SIGNAL": general error).
 const GENERAL: &[u8; 5] = b"HY000";
 
 /// ER_SIGNAL_WARN, ER_SIGNAL_NOT_FOUND, ER_SIGNAL_EXCEPTION and ER_RESIGNAL_WITHOUT_ACTIVE_HANDLER: SIGNAL says which state they have.
@@ -107,7 +107,7 @@ const COMMON: &[(&[u8; 5], &[u16])] = &[
     (b"XAE09", &[1400]),
 ];
 
-/// On MariaDB alone.
+/// SQLSTATEs of MariaDB alone.
 #[rustfmt::skip] // as many on a line as fit
 const OF_MARIADB: &[(&[u8; 5], &[u16])] = &[
     (b"01000", &[4029]),
@@ -127,7 +127,7 @@ const OF_MARIADB: &[(&[u8; 5], &[u16])] = &[
     (b"OP000", &[1959]),
 ];
 
-/// On MySQL alone.
+/// SQLSTATEs of MySQL alone.
 #[rustfmt::skip] // as many on a line as fit
 const OF_MYSQL: &[(&[u8; 5], &[u16])] = &[
     (b"01000", &[3519, 3565, 3751]),

@@ -22,11 +22,11 @@ pub(crate) struct TypesId(u16);
 
 /// A prepared statement apart from any backend.
 pub(crate) struct Definition {
-    /// As the server gets it.
+    /// The text as the server gets it.
     pub(crate) text: Rc<[u8]>,
     /// The session state in which it is prepared, without what makes no difference to that.
     pub(crate) session: SessionId,
-    /// How many parameters it has.
+    /// The number of parameters of the statement.
     pub(crate) parameters: u16,
     /// The effects of its execution, as of a text.
     pub(crate) template: Template,
@@ -45,11 +45,11 @@ pub(crate) struct Template {
     pub(crate) found: RowsFound,
     pub(crate) inserts_selection: bool,
     pub(crate) without_tables: bool,
-    /// Where its text asks for what the client carries; the statement, which each execution has a copy of, does not say it again.
+    /// The places where the text asks for what the client carries. The statement, which each execution has a copy of, does not say this again.
     pub(crate) calls: Vec<SessionCall>,
-    /// Its text has the word DATABASE or SCHEMA in it.
+    /// True where the text has the word DATABASE or SCHEMA in it.
     pub(crate) mentions_schema: bool,
-    /// Of a large text.
+    /// The findings in a large text.
     pub(crate) large: Option<Arc<LargeDefinition>>,
 }
 
@@ -69,7 +69,7 @@ impl Definition {
 }
 
 impl Template {
-    /// One without calls, of a text that has been read.
+    /// A template without calls, of a text that has been read.
     #[cfg(test)]
     pub(crate) fn plain(statement: Classification) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Template {
         Self { statement, collation, calls: Vec::new(), large: self.large.clone(), ..*self }
     }
 
-    /// On the heap: what has been found in the text.
+    /// Bytes on the heap: what has been found in the text.
     pub(crate) fn bytes(&self) -> usize {
         self.statement.heap_bytes() + self.calls.len() * size_of::<SessionCall>()
     }
@@ -111,7 +111,7 @@ const MOST_TYPES: usize = 64;
 pub(crate) struct Definitions {
     entries: slab::Slab<Definition>,
     ids: BTreeMap<(SessionId, Rc<[u8]>), DefinitionId>,
-    /// Of texts and what has been found in them, of lists of types, and of what each client's statement may take for its own list.
+    /// Bytes of texts and of the findings in them, of lists of types, and of what each client's statement may take for its own list.
     text_bytes: usize,
 }
 
@@ -140,13 +140,13 @@ impl Definitions {
         (id, None)
     }
 
-    /// One more holder for a definition that is held already.
+    /// Adds a holder to a definition that is held already.
     pub(crate) fn hold_again(&mut self, id: DefinitionId) -> DefinitionId {
         self.entries[id.0 as usize].holders += 1;
         id
     }
 
-    /// One holder less; the last one frees the definition, and gets back the session state to release.
+    /// Gives up one hold on a definition. The last one frees the definition, and gets back the session state to release.
     pub(crate) fn release(&mut self, id: DefinitionId) -> Option<SessionId> {
         let entry = &mut self.entries[id.0 as usize];
         entry.holders -= 1;
@@ -179,7 +179,7 @@ impl Definitions {
         2 * usize::from(self.get(id).parameters)
     }
 
-    /// These types, stored once where others send the same and all together do not exceed `memory`.
+    /// Stores these types once where others send the same and all together do not exceed `memory`.
     pub(crate) fn types(&mut self, id: DefinitionId, types: &[u8], memory: usize) -> Rc<[u8]> {
         let room = self.text_bytes + types.len() <= memory;
         let known = &mut self.entries[id.0 as usize].types;
@@ -200,13 +200,13 @@ impl Definitions {
         u16::try_from(place).ok().map(TypesId)
     }
 
-    /// How many hold each definition, and the session state that it holds.
+    /// The number of holders of each definition, and the session state that the definition holds.
     pub(crate) fn holder_counts(&self) -> BTreeMap<DefinitionId, (u32, SessionId)> {
         let id = |index| DefinitionId(u32::try_from(index).expect("fewer definitions than memory has bytes"));
         self.entries.iter().map(|(index, it)| (id(index), (it.holders, it.session))).collect()
     }
 
-    /// How many there are.
+    /// The number of definitions.
     #[cfg(test)]
     fn len(&self) -> usize {
         self.entries.len()

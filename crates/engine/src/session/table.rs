@@ -16,7 +16,7 @@ impl SessionId {
     }
 }
 
-/// Each stored once and counted.
+/// All session states. Each is stored once and counted.
 #[derive(Default)]
 pub(crate) struct Sessions {
     entries: slab::Slab<Entry>,
@@ -57,13 +57,13 @@ impl Sessions {
         id
     }
 
-    /// One more holder for a state that is held already.
+    /// Adds a holder to a state that is held already.
     pub(crate) fn hold_again(&mut self, id: SessionId) -> SessionId {
         self.entries[id.0 as usize].holders += 1;
         id
     }
 
-    /// One holder less; the last one frees the state.
+    /// Gives up one hold on a state. The last one frees the state.
     pub(crate) fn release(&mut self, id: SessionId) {
         let entry = &mut self.entries[id.0 as usize];
         entry.holders -= 1;
@@ -91,7 +91,7 @@ impl Sessions {
         }
     }
 
-    /// How many hold each state.
+    /// The number of holders of each state.
     pub(crate) fn holder_counts(&self) -> BTreeMap<SessionId, u32> {
         let id = |index| SessionId(u32::try_from(index).expect("fewer states than clients and backends"));
         self.entries.iter().map(|(index, entry)| (id(index), entry.holders)).collect()

@@ -1,4 +1,5 @@
-//! What a client wants to hear of changes of its session: the values of its `session_track_...`, and what they leave of an answer's changes.
+//! Changes of its session that a client wants to hear of: the values of its `session_track_...`, and the part of an answer's changes that they
+//! leave.
 //!
 //! Sources: `sql/session_tracker.cc` of both servers; their manuals' pages of the variables.
 
@@ -12,14 +13,14 @@ use wire::SessionChange;
 pub(crate) struct Trackers {
     schema: bool,
     state_change: bool,
-    /// As the server shows it: names with commas between them, or `*`.
+    /// The list as the server shows it: names with commas between them, or `*`.
     variables: Box<[u8]>,
 }
 
 plain!(struct Trackers { schema, state_change, variables });
 
 impl Default for Trackers {
-    /// What the servers have where nobody has set anything else.
+    /// The values that the servers have where nobody has set anything else.
     fn default() -> Self {
         let variables =
             b"autocommit,character_set_client,character_set_connection,character_set_results,time_zone";
@@ -27,15 +28,15 @@ impl Default for Trackers {
     }
 }
 
-/// What of an answer's changes its client is told.
+/// The part of an answer's changes that its client is told.
 #[derive(Clone, Copy)]
 pub(crate) struct Told<'a> {
     pub(crate) trackers: &'a Trackers,
-    /// The variables in it are those of the client's own list.
+    /// True where the variables in the answer are those of the client's own list.
     pub(crate) by_own_list: bool,
-    /// MySQL takes `*` for all variables only where nothing stands beside it (session_tracker.cc: `parse_var_list`).
+    /// True for MariaDB. MySQL takes `*` for all variables only where nothing stands beside it (session_tracker.cc: `parse_var_list`).
     pub(crate) is_mariadb: bool,
-    /// The client has one of the trackers on that its backend has like it.
+    /// True where the client has one of the trackers on that its backend has like it.
     pub(crate) has_others: bool,
 }
 
@@ -77,7 +78,7 @@ impl Trackers {
         !self.schema && !self.state_change && self.variables.is_empty()
     }
 
-    /// These as they are behind a statement that reports these changes: it tells of itself by the values that it sets.
+    /// The trackers as they are behind a statement that reports these changes: the statement tells of itself by the values that it sets.
     fn behind(&self, changes: &[u8]) -> Cow<'_, Self> {
         let mut behind = Cow::Borrowed(self);
         for change in wire::session_changes(changes).flatten() {
@@ -92,7 +93,7 @@ impl Trackers {
 }
 
 impl Told<'_> {
-    /// What the client is told of the changes that a backend reports in an OK.
+    /// The part that the client is told of the changes that a backend reports in an OK.
     pub(crate) fn of<'c>(self, changes: &'c [u8]) -> Cow<'c, [u8]> {
         if changes.is_empty() {
             return Cow::Borrowed(changes);
@@ -120,18 +121,18 @@ impl Told<'_> {
         if told.len() == changes.len() { Cow::Borrowed(changes) } else { Cow::Owned(told) }
     }
 
-    /// Whether anything is told at all: MySQL tells of some transactions whoever has any tracker on.
+    /// Says whether the client is told anything at all: MySQL tells every client of some transactions that has any tracker on.
     pub(crate) fn hears(self) -> bool {
         self.has_others || !self.trackers.are_off()
     }
 }
 
-/// ON as the trackers say it, 1 as a SELECT does.
+/// True for ON, as the trackers say it, and for 1, as a SELECT does.
 pub(crate) fn is_on(value: &[u8]) -> bool {
     value == b"1" || value.eq_ignore_ascii_case(b"ON")
 }
 
-/// Whether a statement sets the list of variables, so that the server reports by that from then on.
+/// Says whether a statement sets the list of variables, so that the server reports by that from then on.
 pub(crate) fn sets_list(statement: &Classification) -> bool {
     let list = TrackerVariable::SystemVariables.name().as_bytes();
     !statement.variables.for_its_duration && statement.variables.all.iter().any(|name| **name == *list)
@@ -152,9 +153,9 @@ pub(crate) fn without_counter(changes: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// What MySQL tells of a BEGIN, or of the end of a transaction that nobody but its client knew of, to clients that have not asked
-/// for that either (its `sql/transaction.cc` marks both whatever `session_track_transaction_info` is; seen with 9.7.4). `None`
-/// where it tells nothing; of a BEGIN behind a BEGIN it says that there is something, and tells nothing.
+/// The changes that MySQL tells of a BEGIN, or of the end of a transaction that only its client knew of. MySQL tells them to clients
+/// that have not asked for that either (its `sql/transaction.cc` marks both whatever `session_track_transaction_info` is; seen with
+/// 9.7.4). `None` where MySQL tells nothing. Of a BEGIN behind a BEGIN, MySQL says that there is something and tells nothing.
 pub(crate) fn told_of_unstarted(before: bool, after: bool) -> Option<Vec<u8>> {
     let letters = match (before, after) {
         (false, false) => return None,

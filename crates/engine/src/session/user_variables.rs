@@ -1,4 +1,4 @@
-//! User variables whose values are known, because they were set to literals.
+//! User variables with known values, because they were set to literals.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -7,19 +7,19 @@ use sql::{Assignment, Classification, Effects, LexMode, VariableUse};
 
 use super::Charset;
 
-/// So many variables of one client are carried; one with more keeps its backend. What goes ahead of a statement should not
-/// be larger than most statements.
+/// Variables of one client that are carried; a client with more keeps its backend. What goes ahead of a statement should
+/// not be larger than most statements.
 const MOST_VARIABLES: usize = 32;
 
 /// Bytes of names and literals of one client, likewise.
 const MOST_BYTES: usize = 2048;
 
-/// What makes a variable NULL with the type of one that was never set: a binary string. MySQL keeps no collation of an
-/// expression that is NULL.
+/// Expressions that make a variable NULL with the type of one that was never set: a binary string. MySQL keeps no
+/// collation of an expression that is NULL.
 const UNSET_ON_MARIADB: [&[u8]; 1] = [b"UNHEX(NULL)"];
 const UNSET_ON_MYSQL: [&[u8]; 2] = [b"x''", b"NULL"];
 
-/// What a variable was set to.
+/// The value that a variable was set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
     /// NULL, as if it had never been set.
@@ -33,7 +33,7 @@ enum Value {
 plain!(enum Value { 0 => Unset, 1 => Literal(literal), 2 => NullBehind(literal) });
 
 impl Value {
-    /// What a variable is set to by a literal that had another value before, or none.
+    /// The value of a variable after a SET to this literal. `before`: the value before, if any.
     fn set(literal: &[u8], before: Option<&Self>) -> Self {
         match before {
             _ if literal != b"NULL" => Self::Literal(literal.into()),
@@ -49,7 +49,7 @@ impl Value {
         }
     }
 
-    /// Whether its collation is that of the session which has set it.
+    /// Says whether the value has the collation of the session that has set it.
     fn is_string(&self) -> bool {
         self.literal().first() == Some(&b'\'')
     }
@@ -71,10 +71,10 @@ impl Value {
     }
 }
 
-/// What a client has set.
+/// The variables that a client has set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UserVariables {
-    /// By names in lower case.
+    /// The values by names in lower case.
     values: BTreeMap<Box<[u8]>, Value>,
     /// The character sets of the session that has set them: a string has the collation of that, so that equal literals need
     /// not be equal values. A client that changes them keeps its backend, see [`crate::client::Client::variables_depend_on`].
@@ -87,7 +87,7 @@ plain!(struct UserVariables { values, charset });
 pub(crate) type Variables = Option<Rc<UserVariables>>;
 
 impl UserVariables {
-    /// These with others set, in a session with these character sets. `None` where that is more than is carried.
+    /// These variables with others set, in a session with these character sets. Returns `None` where that is more than is carried.
     pub(crate) fn with(mut self, sets: &[Assignment], charset: &Charset) -> Option<Self> {
         for (name, literal) in sets {
             let value = Value::set(literal, self.values.get(name));
@@ -98,12 +98,12 @@ impl UserVariables {
         (self.values.len() <= MOST_VARIABLES && bytes <= MOST_BYTES).then_some(self)
     }
 
-    /// Some are strings.
+    /// True where some of the values are strings.
     pub(crate) fn has_strings(&self) -> bool {
         self.values.values().any(Value::is_string)
     }
 
-    /// Whether one stands there as it does here.
+    /// Says whether a variable has the same value there as here.
     fn agrees(&self, other: &Self, name: &[u8], value: &Value) -> bool {
         other.values.get(name) == Some(value) && (!value.is_string() || self.charset == other.charset)
     }
@@ -137,7 +137,7 @@ pub(crate) fn difference(wanted: &Variables, found: &Variables, is_mariadb: bool
     set
 }
 
-/// What a statement does with user variables, where they can be carried.
+/// A statement's use of user variables, where they can be carried.
 pub(crate) fn variable_use(statement: &Classification, text: &[u8], mode: LexMode) -> Option<VariableUse> {
     let carries = statement.effects.contains(Effects::USER_VARIABLE) && !statement.several;
     carries.then(|| sql::variable_use(text, mode)).flatten()

@@ -23,13 +23,13 @@ pub(super) struct Ends {
     pub(super) last: Option<Waiting>,
 }
 
-/// These of all flows.
+/// The first and the last parked statements of all flows.
 #[derive(Default)]
 pub(super) struct Ages {
     users: BTreeMap<Name, OfUser>,
     /// The first of each user that is not held up.
     oldest: [BTreeSet<Waiting>; CLASSES],
-    /// That of each user that is, by when both have been so: it waits, and its user is held up.
+    /// The first of each user that is held up, by the time since which both have been so: it waits, and its user is held up.
     held_up: BTreeSet<Waiting>,
     /// The last of each flow.
     newest: [BTreeSet<Waiting>; CLASSES],
@@ -88,7 +88,7 @@ impl Ages {
         self.oldest[class as usize].first().copied()
     }
 
-    /// That which has waited longest of all of a class.
+    /// The statement of a class that has waited longest of all.
     pub(super) fn oldest_of_all(&self, class: Class) -> Option<Waiting> {
         let going = self.oldest(class);
         if self.held_up.is_empty() {
@@ -100,13 +100,13 @@ impl Ages {
         firsts.inspect(|_| steps::add(1)).chain(going).min()
     }
 
-    /// That which has waited longest for backends of its user, and since when.
+    /// The statement that has waited longest for backends of its user, and since when.
     pub(super) fn oldest_held_up(&self) -> Option<Waiting> {
         steps::add(1);
         self.held_up.first().copied()
     }
 
-    /// That which has waited longest of a user's.
+    /// The statement of a user that has waited longest.
     pub(super) fn oldest_of(&self, user: &[u8]) -> Option<Waiting> {
         steps::add(1);
         self.users.get(user)?.oldest()

@@ -16,19 +16,19 @@ use crate::settings::Settings;
 use crate::workers::users::{Bound, Usage};
 
 impl Scheduling {
-    /// When the next has waited too long, see [`Self::held_up_too_long`].
+    /// The time at which the next statement has waited too long, see [`Self::held_up_too_long`].
     pub(crate) fn next_held_up(&self, settings: &Settings) -> Option<Instant> {
         self.shares.oldest_held_up().map(|(_, since)| since + settings.backend_connect_timeout)
     }
 
-    /// What has waited too long for its user to use fewer backends, the oldest first.
+    /// The oldest statement that has waited too long for its user to use fewer backends.
     pub(crate) fn held_up_too_long(&self, now: Instant, settings: &Settings) -> Option<ClientKey> {
         let (key, since) = self.shares.oldest_held_up()?;
         (since + settings.backend_connect_timeout <= now).then_some(key)
     }
 
-    /// A statement that would start finds no backend in use by its client. Where its user uses as many as it may, it goes back to wait
-    /// for its share.
+    /// Sends a statement that would start back to wait for its share, where its client uses no backend and its user uses as many as it
+    /// may. Returns true where that was so.
     pub(crate) fn leaves_room_for_others(
         &mut self,
         parties: &Parties<'_>,

@@ -2,7 +2,7 @@
 
 use seam::Instant;
 
-/// Of a light user there is at most this part of what there is of a user on average.
+/// The divisor of an average user's statements up to which a user is light.
 const LIGHT_PART: u64 = 4;
 
 /// A light user's weight then. A user who asks for half of what the server can is not to lose any of it to what the crowd
@@ -12,7 +12,7 @@ pub(super) const LIGHT_WEIGHT: u64 = 2;
 /// A worker's view of crowding.
 #[derive(Debug)]
 pub(crate) struct Crowding {
-    /// New work waits for its share, and not with the scheduler.
+    /// True where new work waits for its share, and not with the scheduler.
     pub(super) engaged: bool,
     /// True while statements that waited before the change are still being moved.
     pub(super) moving: bool,

@@ -25,30 +25,30 @@ use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::settings::Settings;
 
-/// Somebody has to have waited for so long: what waits for less is no queue that anybody notices, but the order of a turn or two.
+/// The least time that somebody has to have waited: shorter waits are no queue that anybody notices, but the order of a turn or two.
 const STANDS: Duration = Duration::from_millis(20);
 
 /// How often the queues are looked into while something stands there.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// So many of those that wait are looked at: among a dozen users who want the same, chance makes none of them look light.
+/// Waiting statements that are looked at: among a dozen users who want the same, chance makes none of them look light.
 const LOOKED_AT: usize = 256;
 
-/// Where one looks light among these, so many are counted, which takes some milliseconds: statements of a user that have been served together
-/// come back together, and stand where nobody has looked.
+/// The number of statements that are counted where one user looks light among these, which takes some milliseconds: statements of a user that
+/// have been served together come back together, and stand where nobody has looked.
 const COUNTED: usize = 16_384;
 
-/// Where so many have been counted, in all queues together, they are looked into again as much later as usual, or as many times as much later as
-/// these are more: counting takes a two-hundredth of the time then.
+/// The number of counted statements, in all queues together, for one usual pause. After more of them the pause is as many times longer: counting
+/// takes a two-hundredth of the time then.
 const COUNTED_FOR_A_LOOK: u64 = 512;
 
-/// Of users who want the same, one that has as few waiting as a light one has is met with a probability of e to the power of minus this: of a
-/// hundred users, counted for an hour, in one second or two. That is for queues of more than [`LOOKED_AT`], in which what has been served
-/// together makes chance greater than that.
+/// The exponent of the chance that a user looks light who wants the same as the others: e to the power of minus this. Of a hundred users,
+/// counted for an hour, one does in one second or two. That is for queues of more than [`LOOKED_AT`], in which statements that have been
+/// served together make chance greater than that.
 const BEYOND_CHANCE: f64 = 18.0;
 
-/// In shorter queues shares may be there for nothing in so much of the time, where users want the same: to take turns costs next to nothing
-/// there, and who is alone beside dozens has to be seen.
+/// The part of the time in which shares may be there for nothing in shorter queues, where users want the same. To take turns costs next to
+/// nothing there, and a user who is alone beside dozens has to be seen.
 const FOR_NOTHING: f64 = 0.01;
 
 /// Shares last for so long after the last light user has come, or has waited: users pause between their statements.
@@ -197,7 +197,7 @@ impl Scheduling {
 struct OfUsers<'a>(BTreeMap<&'a [u8], u64>);
 
 impl<'a> OfUsers<'a> {
-    /// How many statements of each user these clients have.
+    /// Counts the statements of each user that these clients have.
     fn new(waiting: Vec<ClientKey>, clients: &Table<ClientKey, Client>, identities: &'a Identities) -> Self {
         let mut users = Self::default();
         for client in waiting {
@@ -208,8 +208,8 @@ impl<'a> OfUsers<'a> {
         users
     }
 
-    /// Counts what is in flight too, of those of whom something waits: who has few that wait since all of his have been sent together is not
-    /// crowded out.
+    /// Counts statements in flight, too, for users with something that waits. A user who has few waiting, since all of his have been sent
+    /// together, is not crowded out.
     fn add_in_flight(&mut self, servers: &Servers, identities: &Identities) {
         for (_, backend) in servers.backends() {
             let user = &identities.identity(backend.account.identity).account.user;
@@ -219,7 +219,7 @@ impl<'a> OfUsers<'a> {
         }
     }
 
-    /// How many all have together.
+    /// The number of all users' statements together.
     fn all(&self) -> u64 {
         self.0.values().sum()
     }
@@ -237,8 +237,9 @@ fn until_next_look(counted: u64) -> Duration {
     looks.max(1) * LOOK_AGAIN
 }
 
-/// Says whether they are few, and hardly ever as few where users want the same: by Chernoff's bound for the lower tail of a Poisson distribution.
-/// The first in the queue has waited for so long, and after as long it is another queue, in which chance may have it otherwise.
+/// Says whether a user's statements are few, and hardly ever as few where users want the same: by Chernoff's bound for the lower tail of a
+/// Poisson distribution. The first in the queue has waited for `waited`. After as long the queue is another one, in which chance may have it
+/// otherwise.
 fn stands_out(of_user: u64, all: u64, users: u64, waited: Duration) -> bool {
     let (few, usual) = (of_user as f64, all as f64 / users as f64);
     let beyond_chance = if all > LOOKED_AT as u64 {

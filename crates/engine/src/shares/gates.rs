@@ -1,4 +1,4 @@
-//! Gates stop a flow though it is its turn: limits, and users whose backends are all in use.
+//! Gates stop a flow although its turn has come: limits, and users that have all their backends in use.
 //!
 //! Where a gate is open and flows stand there that need no room, one that may go through it is in the line, or is about to be put
 //! there. The same holds for flows that need room. So nobody is forgotten: each event that opens a gate, and each flow that goes
@@ -12,7 +12,7 @@ use super::table::{Flow, Name, Shares, had_of};
 use crate::workers::users::Usage;
 
 impl Shares {
-    /// Where a flow is stopped now, and how many may be under way there.
+    /// The gate that stops a flow now, and how many statements may be under way there.
     pub(super) fn stops(&self, settings: &SharesSettings, flow: &Flow) -> Option<(Gate, u32)> {
         if self.holds_up(&flow.user) {
             return Some((Gate::Backends(flow.user.clone()), 0));
@@ -74,7 +74,7 @@ impl Shares {
         }
     }
 
-    /// One more of a flow is under way.
+    /// Counts one more statement of a flow that is under way.
     pub(super) fn count(&mut self, settings: &SharesSettings, flow: &Flow) -> Vec<Gate> {
         let counted: Vec<_> = settings.limits_of(flow).map(|(gate, _)| gate).collect();
         for gate in &counted {
@@ -109,7 +109,7 @@ impl Shares {
 }
 
 impl Flow {
-    /// All where it may be stopped.
+    /// The gates at which the flow may be stopped.
     fn gates(&self) -> impl Iterator<Item = Gate> {
         let user = [Gate::Backends(self.user.clone()), Gate::User(self.user.clone())];
         let schema = self.schema.iter().cloned().map(Gate::Schema);

@@ -1,4 +1,4 @@
-//! Users whose new work waits for one of their own backends.
+//! Users with new work that waits for one of their own backends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,9 @@ use crate::workers::users::Usage;
 /// Users with new work that waits for one of their own backends to become free.
 #[derive(Debug, Default)]
 pub(super) struct HeldUp {
-    /// And since when.
+    /// The users, with the time since which they have been held up.
     pub(super) users: BTreeMap<Name, (Usage, Instant)>,
-    /// Those that were found to be so while dispatching: they are not let go on in the same round, or it would not end.
+    /// Users that were found to be held up while dispatching. They are not let go on in the same round, or that would not end.
     pub(super) in_this_round: BTreeSet<Name>,
 }
 

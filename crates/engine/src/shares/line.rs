@@ -1,4 +1,4 @@
-//! In which order flows have their turns.
+//! The order in which flows have their turns.
 //!
 //! Flows that cannot go stand apart, so that nobody looks at them in each turn: those that wait for room with the scheduler, and those
 //! that are stopped at a gate. Who is stopped is found out when its turn comes. As soon as the gate is open, one of those that stand
@@ -15,12 +15,12 @@ use super::table::{Flow, Name};
 use crate::scheduler::lane::Class;
 use crate::steps;
 
-/// Where new work waits though it is its turn.
+/// A place where new work waits even in its turn.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gate {
-    /// Until the user uses fewer backends.
+    /// The gate of a user that has to use fewer backends first.
     Backends(Name),
-    /// At a limit.
+    /// The gate of a user that is at a limit.
     User(Name),
     Schema(Name),
     Address(IpAddr),
@@ -35,13 +35,13 @@ pub(super) enum Way {
     NeedsRoom(Class),
 }
 
-/// Where a flow stands.
+/// The stand of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stand {
-    /// Where it is stopped; `None` where it may be its turn.
+    /// The gate that stops the flow; `None` where it may have its turn.
     pub(super) gate: Option<Gate>,
     pub(super) way: Way,
-    /// That of its oldest statement.
+    /// The arrival of the flow's oldest statement.
     pub(super) arrival: Arrival,
 }
 
@@ -71,7 +71,7 @@ struct Named {
 
 /// The flows that stand at a gate, by the other obstacle in their way.
 struct Stopped {
-    /// So many may be under way there.
+    /// Statements that may be under way there.
     most: u32,
     rows: [Row; Way::ALL.len()],
 }
@@ -89,7 +89,7 @@ impl Way {
     pub(super) const ALL: [Self; 3] =
         [Self::Free, Self::NeedsRoom(Class::Short), Self::NeedsRoom(Class::Long)];
 
-    /// Which of the rows is for it.
+    /// The row for this way.
     fn row(self) -> usize {
         match self {
             Self::Free => 0,
@@ -165,7 +165,7 @@ impl Line {
         }
     }
 
-    /// Returns the flow whose turn it is, where there is that room.
+    /// Returns the flow that has its turn, where there is that room.
     pub(super) fn first(&self, room: Room) -> Option<(Place, &Rc<Flow>)> {
         let ways = Way::ALL.into_iter().filter(|way| way.is_free(room));
         let firsts = ways.filter_map(|way| self.rows[way.row()].first());
@@ -183,7 +183,7 @@ impl Line {
         self.stopped.get(gate).map(|stopped| stopped.most)
     }
 
-    /// So many may be under way at a gate, at which flows stand.
+    /// Sets the number of statements that may be under way at a gate where flows stand.
     pub(super) fn set_most_at(&mut self, gate: &Gate, most: u32) {
         if let Some(stopped) = self.stopped.get_mut(gate) {
             stopped.most = most;

@@ -7,8 +7,8 @@
 //!
 //! - *limits* ([`settings::SharesSettings::user_permits`] and its like): a user, schema or address with as many statements under way as
 //!   it may have waits until one of them has ended;
-//! - *fair shares* ([`settings::SharesSettings::fair_share`]): among the others, the user or schema goes first whose statements have had
-//!   the least of the server's time by their weight. A statement is charged its user's average when it goes, and its real time
+//! - *fair shares* ([`settings::SharesSettings::fair_share`]): among the others, the user or schema goes first that has had
+//!   the least of the server's time by its weight. A statement is charged its user's average when it goes, and its real time
 //!   when it has ended. A user who has been away begins where the others are, as in start-time fair queueing (P. Goyal and
 //!   others, SIGCOMM 1996).
 //!
@@ -52,16 +52,16 @@ use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::settings::Settings;
 
-/// So many statements are moved between the queues in a turn: some microseconds each.
+/// Statements that are moved between the queues in a turn: some microseconds each.
 const AT_ONCE: usize = 1_024;
 
-/// So many of the latest statements are looked at for one whose refusal is its own user's alone.
+/// The number of the latest statements that are looked at for one that answers no other client's.
 const LOOK_BACK: usize = 32;
 
 /// A statement that comes to the queues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arriving {
-    /// It has waited since then.
+    /// The time from which on the statement has waited.
     since: Instant,
     client: ClientKey,
     lane: Lane,
@@ -88,7 +88,7 @@ impl Scheduling {
         self.scheduler.waiting_of(class) + self.shares.waiting(class)
     }
 
-    /// When more of what waits for its share is to be looked at, where that was not all of it.
+    /// The time at which more statements that wait for their share are looked at, where not all were.
     pub(crate) fn next_release(&self, now: Instant) -> Option<Instant> {
         (self.shares.goes_on || self.shares.crowding.goes_on()).then_some(now)
     }
@@ -121,7 +121,7 @@ impl Scheduling {
         }
     }
 
-    /// Queues those whose delay is over.
+    /// Queues statements at the end of their delay.
     pub(crate) fn end_delays(
         &mut self,
         parties: &Parties<'_>,
@@ -160,7 +160,7 @@ impl Scheduling {
         self.scheduler.enqueue(since, key, lane, need, standing);
     }
 
-    /// Hands on the statements whose turn it is, until as many wait with the scheduler as may. True where there was one.
+    /// Hands on statements in their turn, until as many wait with the scheduler as may. Returns true where there was one.
     pub(crate) fn release_shares(
         &mut self,
         parties: &Parties<'_>,
@@ -265,7 +265,7 @@ impl Scheduling {
 }
 
 impl Shares {
-    /// Takes out the statement whose turn it is.
+    /// Takes out the statement that has its turn.
     fn next_of(
         &mut self,
         parties: &Parties<'_>,

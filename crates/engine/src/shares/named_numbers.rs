@@ -10,15 +10,15 @@ pub struct NamedNumbers {
     others: Option<u32>,
 }
 
-/// As many as there can be permits.
+/// The largest number: as many permits as there can be.
 const LARGEST: u32 = 4096;
 
-/// What is wrong with a part of a text.
+/// The fault of a part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoNamedNumber {
-    /// There is no `=` in this part.
+    /// This part has no `=`.
     OtherForm(String),
-    /// Behind the `=` of this part is no number in the range.
+    /// This part has no number in the range behind its `=`.
     NoNumber(String),
     /// Before the `=` of this part is no name.
     NoName(String),
@@ -80,7 +80,7 @@ impl NamedNumbers {
         self.named.get(name).copied().or(self.others)
     }
 
-    /// That for the name of a user or schema. What is no UTF-8 has no number of its own.
+    /// The number for the name of a user or schema. A name that is not UTF-8 has no number of its own.
     pub(super) fn of_bytes(&self, name: &[u8]) -> Option<u32> {
         std::str::from_utf8(name).map_or(self.others, |name| self.of(name))
     }

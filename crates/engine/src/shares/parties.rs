@@ -1,4 +1,4 @@
-//! Between whom the shares are: whose a client's statement is, and how many backends its user may use.
+//! The parties to the shares: the flow of each client's statement, and how many backends its user may use.
 
 use seam::{Instant, Peer};
 
@@ -14,7 +14,7 @@ use crate::session::SessionTables;
 use crate::settings::Settings;
 use crate::workers::users::Bound;
 
-/// What is looked at, and not changed, where statements wait for their shares.
+/// Parts of the engine that are looked at, and not changed, where statements wait for their shares.
 pub(crate) struct Parties<'a> {
     pub(crate) now: Instant,
     pub(crate) settings: &'a Settings,
@@ -34,7 +34,7 @@ impl<'a> Parties<'a> {
         Self { now, settings, pool, logins, sessions }
     }
 
-    /// Whose a client's statement is.
+    /// The flow that a client's statement belongs to.
     pub(super) fn flow_of(&self, client: &Client) -> Flow {
         let settings = &self.settings.shares;
         let user =

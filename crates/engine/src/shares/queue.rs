@@ -13,7 +13,7 @@ use crate::scheduler::lane::{Lane, Standing};
 use crate::scheduler::order::Order;
 use crate::steps;
 
-/// Since when a statement has waited; of those of the same time, the one that was parked first comes first.
+/// The time since which a statement has waited. Of statements of the same time, the one that was parked first comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Arrival {
     pub(super) since: Instant,
@@ -35,14 +35,14 @@ pub(crate) struct Parked {
 pub(super) struct Queue {
     parked: BTreeMap<Arrival, Parked>,
     pub(super) order: Order,
-    /// Where its flow stands in the line.
+    /// The stand of the queue's flow in the line.
     pub(super) stand: Option<Stand>,
-    /// Until when its newest go first.
+    /// The time until which the queue's newest go first.
     pub(super) newest_until: Option<Instant>,
     pub(super) ends: Ends,
 }
 
-/// From which end of its queue a statement goes.
+/// The end of its queue from which a statement goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Oldest,
@@ -53,11 +53,11 @@ pub(super) enum End {
 #[derive(Clone, Copy)]
 pub(crate) struct Turn {
     pub(crate) now: Instant,
-    /// So many have even shares of the limits.
+    /// Workers that have even shares of the limits.
     pub(crate) workers: u32,
-    /// For which statements there is room with the scheduler.
+    /// The statements that there is room for with the scheduler.
     pub(crate) room: Room,
-    /// Where the newest may go first: after how long the oldest has to have its turn.
+    /// The wait after which the oldest has to have its turn, where the newest may go first.
     pub(crate) overdue_after: Option<Duration>,
 }
 
@@ -122,7 +122,7 @@ impl Queue {
         self.newest().map(|newest| (End::Newest, newest))
     }
 
-    /// How many are parked.
+    /// The number of parked statements.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.parked.len()

@@ -33,7 +33,7 @@ pub(crate) struct Flow {
 /// A client's statement, from its arrival to its end.
 struct Ticket {
     flow: Rc<Flow>,
-    /// As it was then: settings can change.
+    /// The setting as it was then: settings can change.
     fair_share: FairShare,
     state: State,
 }
@@ -58,43 +58,43 @@ enum Progress {
 pub(super) struct Meter {
     /// Server time by weight: the user or schema with the least is next.
     had: u64,
-    /// Of a statement, in microseconds: what the next one is charged until it is known.
+    /// The average time of a statement, in microseconds: the next one is charged this until its time is known.
     average: u64,
     /// Statements parked or under way.
     active: u32,
 }
 
-/// One microsecond of the server at weight 1.
+/// A microsecond of the server at weight 1.
 const MICROSECOND: u64 = 1_000;
 
-/// More meters than this are looked through for those that nobody needs, and again when they have doubled: the end of a statement costs
-/// the same however many users there are.
+/// The number of meters from which on unneeded ones are looked for, and again when they have doubled: the end of a statement costs the
+/// same however many users there are.
 const MANY_METERS: usize = 1_000;
 
 /// See the module's documentation.
 pub(crate) struct Shares {
     pub(super) flows: BTreeMap<Rc<Flow>, Queue>,
-    /// These in the order of their turns.
+    /// The flows in the order of their turns.
     pub(super) line: Line,
     pub(super) ages: Ages,
     /// Gates that may be open, at which somebody may stand.
     pub(super) opened: BTreeSet<Gate>,
-    /// Users or schemas whose newest go first, and until when.
+    /// Users or schemas that have their newest go first, and until when.
     newest: Times,
     /// The latest turn, by which all stand where they do.
     pub(super) turn: Turn,
-    /// The settings are others than then.
+    /// True where the settings are others than at that turn.
     changed: bool,
-    /// Not all has been looked at that may go.
+    /// True while some flows that may go have not been looked at.
     pub(super) goes_on: bool,
     tickets: Vec<Option<Ticket>>,
     pub(super) meters: BTreeMap<Name, Meter>,
-    /// With more of them than this, those go that nobody needs.
+    /// The number of meters beyond which those go that nobody needs.
     most_meters: usize,
     /// How many statements of each flow take up room with the scheduler.
     handed_on: BTreeMap<Rc<Flow>, u32>,
     pub(super) underway: BTreeMap<Gate, u32>,
-    /// Users whose new work waits until they use fewer backends.
+    /// Users with new work that waits until they use fewer backends.
     pub(super) held_up: HeldUp,
     pub(super) crowding: Crowding,
     /// How much the one that went last had had. A user who comes back after a pause begins here, and not with the time that he
@@ -154,7 +154,7 @@ impl Shares {
         self.line_up(&flow);
     }
 
-    /// Something of a flow has come, gone or changed. Where it was stopped it stays so, unless the gate is open.
+    /// Takes up that something of a flow has come, gone or changed. A flow that was stopped stays so, unless the gate is open.
     fn line_up(&mut self, flow: &Rc<Flow>) {
         let stand = self.flows.get(flow).and_then(|queue| queue.stand.as_ref());
         let gate = stand.and_then(|stand| stand.gate.clone()).filter(|gate| !self.is_open(gate));
@@ -189,7 +189,7 @@ impl Shares {
         self.changed = true;
     }
 
-    /// Where flows stand follows from the settings and the time.
+    /// Brings flows to where they stand by the settings and the time.
     fn follow(&mut self, settings: &SharesSettings, turn: &Turn) {
         let before = std::mem::replace(&mut self.turn, *turn);
         if std::mem::take(&mut self.changed)
@@ -204,8 +204,8 @@ impl Shares {
         }
     }
 
-    /// Returns the flow whose turn it is, and how much its user or schema has had. Flows that are stopped stand apart from now
-    /// on.
+    /// Returns the flow that has its turn, and how much its user or schema has had. Flows that are stopped stand apart from
+    /// now on.
     fn first(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<(u64, Rc<Flow>)> {
         loop {
             self.let_through();
@@ -256,8 +256,8 @@ impl Shares {
         &mut self.tickets[slot]
     }
 
-    /// Returns the statement whose turn it is, of a flow that may have one more. There has to be room for one of its class, or
-    /// none of its flow has been handed on: those handed on may be waiting for a backend of their user's alone.
+    /// Returns the statement that has its turn, of a flow that may have one more. There has to be room for one of its class, or none
+    /// of its flow has been handed on: statements that were handed on may be waiting for a backend of their user's alone.
     pub(crate) fn next(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<Parked> {
         self.follow(settings, turn);
         let (had, flow) = self.first(settings, turn)?;
@@ -394,12 +394,13 @@ impl Shares {
         self.ages.oldest(class).map(|(arrival, client)| (client, arrival.since))
     }
 
-    /// Since when the parked statement of a class has waited that has waited longest, those included that wait for backends of their user.
+    /// The time since which the longest-waiting parked statement of a class has waited. Statements that wait for backends of their user count,
+    /// too.
     pub(crate) fn waits_since(&self, class: Class) -> Option<Instant> {
         self.ages.oldest_of_all(class).map(|(arrival, _)| arrival.since)
     }
 
-    /// Of those that wait for backends of their user the one that has waited longest for that, and since when.
+    /// The statement that has waited longest for backends of its user, and since when.
     pub(super) fn oldest_held_up(&self) -> Option<(ClientKey, Instant)> {
         self.ages.oldest_held_up().map(|(arrival, client)| (client, arrival.since))
     }
@@ -414,7 +415,7 @@ impl Shares {
         self.ages.oldest_of(user).is_some()
     }
 
-    /// Since when the oldest parked statement of a user has waited.
+    /// The time since which the oldest parked statement of a user has waited.
     pub(super) fn oldest_of(&self, user: &[u8]) -> Option<Instant> {
         self.ages.oldest_of(user).map(|(arrival, _)| arrival.since)
     }
@@ -435,7 +436,7 @@ impl Shares {
         crowd::is_light(active, self.active, self.active_users)
     }
 
-    /// How many are parked in all queues.
+    /// The number of parked statements in all queues.
     #[cfg(test)]
     pub(super) fn places(&self) -> usize {
         self.flows.values().map(|queue| queue.len()).sum()

@@ -42,7 +42,7 @@ struct Bench {
     settings: SharesSettings,
     shares: Shares,
     now: Instant,
-    /// By client: the user, and how long its statements take.
+    /// Clients: the user of each, and how long its statements take.
     clients: Vec<(&'static str, Duration)>,
     had: BTreeMap<&'static str, Duration>,
 }
@@ -73,7 +73,7 @@ impl Bench {
         );
     }
 
-    /// Whoever goes next, where there is room for a short statement or not.
+    /// The statement that goes next, where there is room for a short statement or not.
     fn next(&mut self, room_for_short: bool) -> Option<Parked> {
         self.next_with(Room { short: room_for_short, long: true })
     }
@@ -97,7 +97,7 @@ impl Bench {
         }
     }
 
-    /// What a user has had since it was asked last, in whole percent.
+    /// The part of the server that a user has had since the last question, in whole percent.
     fn percent(&mut self, user: &str) -> u128 {
         let all: Duration = self.had.values().sum();
         let had = self.had.get(user).copied().unwrap_or_default();

@@ -19,9 +19,9 @@ pub(crate) struct Base {
     /// All names and words in it, in order.
     words: Vec<Word>,
     pieces: Vec<Piece>,
-    /// Of all pieces one after the other: the names in it.
+    /// The names in the pieces, of one piece after the other.
     names: Vec<u32>,
-    /// In which there are pieces.
+    /// The schemas that have pieces.
     schemas: BTreeSet<Box<[u8]>>,
     pub(super) reached: Reached,
 }
@@ -186,12 +186,12 @@ impl Numbers {
     }
 }
 
-/// Of a word or a piece.
+/// The number of a word or a piece.
 fn number(place: usize) -> u32 {
     u32::try_from(place).expect("the answers that they were in have a few MiB")
 }
 
-/// A reach while it is found out: by the pieces of a base, and by changes, whose places are behind those.
+/// A reach while it is found out: by the pieces of a base, and by changes, which have their places behind those.
 struct Making<'a> {
     base: &'a Base,
     changes: Vec<&'a Object>,
@@ -246,7 +246,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Takes in what a piece of code leads to, by what is known of the names in it. Whether its own name leads to more now.
+    /// Takes in what a piece of code leads to, by what is known of the names in it. Returns true where its own name leads to more now.
     fn take_in(&mut self, code: &Code<'_>) -> bool {
         let relations = Layers { base: &self.base.reached.relations, over: &self.relations };
         let routines = Layers { base: &self.base.reached.routines, over: &self.routines };
@@ -290,7 +290,7 @@ impl<'a> Making<'a> {
     }
 }
 
-/// Adds to what a piece's name leads to. Whether that is more than before.
+/// Adds to what a piece's name leads to. Returns true where that is more than before.
 fn add(base: &ByName, over: &mut ByName, code: &Code<'_>, reach: Reach) -> bool {
     let known = Layers { base, over }.get(code.name);
     if known.is_some_and(|known| known.has(code.schema, reach)) {

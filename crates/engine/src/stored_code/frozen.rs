@@ -1,4 +1,4 @@
-//! What is known of stored code as plain data ([`crate::frozen`]), and back. What it leads to follows from the pieces, and is made again.
+//! Knowledge of stored code as plain data ([`crate::frozen`]), and back. The reach follows from the pieces, and is made again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

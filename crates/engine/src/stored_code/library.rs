@@ -1,4 +1,4 @@
-//! Which names lead to code that does more than read and write tables.
+//! The names that lead to code that does more than read and write tables.
 //!
 //! A library has two layers. What the server had when it was read is its base: that is made on another thread than a worker's.
 //! Over it lies what definitions have added that went through here since, which takes no look at what they do not lead to.
@@ -22,7 +22,7 @@ const AS_A_FOLDER: &[u8] = b"#mysql50#";
 pub(crate) enum Scope<'a> {
     /// A name in the session's default schema, or in the one in which the statement was prepared.
     In([Option<&'a [u8]>; 2]),
-    /// Nobody knows where it was prepared.
+    /// A name in any schema: nobody knows in which one the statement was prepared.
     Anywhere,
 }
 
@@ -32,7 +32,7 @@ impl Scope<'_> {
     }
 }
 
-/// Which names lead to code that does more than read and write tables.
+/// The names that lead to code that does more than read and write tables.
 #[derive(Default)]
 pub(crate) struct Library {
     base: Arc<Base>,
@@ -168,7 +168,7 @@ impl Library {
 }
 
 impl fmt::Debug for Library {
-    /// Of two that are the same their layers may differ.
+    /// Writes no layers: equal libraries may differ in these.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Library").field("known", &self.known).finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! What statements are to be taken for by the stored code behind them.
+//! The effects that statements are to be taken for by the stored code behind them.
 
 use std::collections::BTreeSet;
 

@@ -133,7 +133,7 @@ const MYSQL_ROUTINES: &str = mysql!(concat!(
 ));
 
 impl CodeQuestion {
-    /// Its text; `None` where the server has nothing of the kind.
+    /// The text of the question; `None` where the server has nothing of the kind.
     pub(crate) fn text(self, is_mariadb: bool, major_version: u32) -> Option<&'static str> {
         let has_proc = is_mariadb || major_version < 8;
         Some(match self {
@@ -217,7 +217,7 @@ pub(crate) struct Rights {
 plain!(struct Rights { select, show_view, show_routine, trigger });
 
 impl Rights {
-    /// From the answer to [`CodeQuestion::Rights`].
+    /// Reads the rights from the answer to [`CodeQuestion::Rights`].
     pub(crate) fn of_rows(rows: &[Row]) -> Self {
         let has = |right: &[u8]| rows.iter().any(|row| matches!(&row[..], [Some(found)] if found == right));
         Self {
@@ -251,7 +251,7 @@ impl Rights {
 #[derive(Debug)]
 pub struct CodeAnswers {
     pub(super) answers: Vec<(CodeQuestion, Vec<u8>)>,
-    /// That of new connections.
+    /// The lexer's mode for new connections.
     pub(super) mode: LexMode,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Places {
     /// Whichever is meant.
     everywhere: Reach,
     pub(super) by_schema: BTreeMap<Box<[u8]>, Reach>,
-    /// In any of them.
+    /// The reach in any of the schemas.
     pub(super) all: Reach,
 }
 
@@ -68,7 +68,7 @@ impl Places {
         self.all = self.all.with(reach);
     }
 
-    /// Each schema apart.
+    /// The reach in each schema.
     pub(super) fn reaches(&self) -> impl Iterator<Item = Reach> {
         std::iter::once(self.everywhere).chain(self.by_schema.values().copied())
     }
@@ -90,9 +90,9 @@ pub(super) struct Reached {
     pub(super) relations: ByName,
     /// Beside these, the reach of each routine that code calls.
     pub(super) routines: ByName,
-    /// In which there is some relation.
+    /// The schemas that have some relation.
     pub(super) schemas: BTreeSet<Box<[u8]>>,
-    /// Some routine may change the session.
+    /// True where some routine may change the session.
     pub(super) routines_change: bool,
     /// The effects of all relations together.
     pub(super) any: CodeEffects,
@@ -125,7 +125,7 @@ impl<'a> Layers<'a> {
         found.map(|(name, places)| (&**name, places))
     }
 
-    /// Each name once.
+    /// The names, each once.
     pub(super) fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a Places)> {
         self.over_and(Some(self.base))
     }

@@ -16,7 +16,7 @@ fn object(runs: Runs, name: &str, body: &str) -> Object {
     Object { runs, schema, name: name.as_bytes().into(), code, defaults: Vec::new() }
 }
 
-/// Of a session with this default schema.
+/// The scope of a session with this default schema.
 fn inside(schema: &str) -> Scope<'_> {
     Scope::In([Some(schema.as_bytes()), None])
 }
@@ -25,7 +25,7 @@ fn library(objects: &[Object], known: Known) -> Library {
     Library::new(&Arc::new(Base::new(objects.to_vec())), std::iter::empty(), known)
 }
 
-/// The server has been read, and has this.
+/// Takes in that the server has been read, and has this.
 fn take(shared: &SharedCode, read: Vec<Object>, known: Known, covered: &[u64]) -> bool {
     shared.take(Base::new(read), known, covered)
 }
@@ -120,7 +120,7 @@ fn a_definition_is_known_until_the_server_has_been_read_behind_it() {
     assert_eq!(shared.version(), version, "nothing is new");
 }
 
-/// Its backends are renewed then: statements may have run it.
+/// The server's backends are renewed when such code is found: statements may have run it.
 #[test]
 fn code_of_which_nobody_knew_is_told() {
     let shared = &Arc::<SharedCode>::default();
@@ -289,7 +289,7 @@ fn a_text_that_defines_much_in_many_schemas_is_not_told_apart() {
     assert!(told_apart(100) && !told_apart(1_000));
 }
 
-/// What happens to definitions that go through here.
+/// An event of a definition that goes through here, or of a reading.
 #[derive(Clone, Debug)]
 enum Event {
     Begun(Vec<Object>),

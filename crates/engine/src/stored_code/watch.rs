@@ -1,4 +1,4 @@
-//! When stored code is read, and what of it is known.
+//! The times at which stored code is read, and what of it is known.
 
 pub(crate) mod reading;
 
@@ -11,11 +11,11 @@ use super::questions::{CodeQuestion, Rights};
 use super::{Known, Library};
 use crate::frozen::Distance;
 
-/// The servers count a definition before they make it, and it may wait for a lock in between. So a server whose count has
-/// changed is read again after this time, and after four times as long, and so on.
+/// The servers count a definition before they make it, and the definition may wait for a lock in between. So a server
+/// with a changed count is read again after this time, and after four times as long, and so on.
 const FIRST_AGAIN: Duration = Duration::from_secs(1);
 
-/// And no more after this long.
+/// The pause after which the server is not read again for this.
 const LAST_AGAIN: Duration = Duration::from_secs(64);
 
 /// Tables are defined more often than code, and hold it seldom.
@@ -24,19 +24,19 @@ const PAUSE_OF_TABLES: Duration = Duration::from_secs(5);
 /// A worker's knowledge of stored code; one of the workers reads it.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// When the server is asked for its counts next.
+    /// The time at which the server is asked for its counts next.
     next: Instant,
-    /// Its latest counts: of code, and of tables too.
+    /// The server's latest counts: of code, and of tables too.
     counts: Option<[Vec<u8>; 2]>,
-    /// When it may be read next.
+    /// The time before which the code is not read again.
     not_before: Instant,
     /// The time of the next reading.
     due: Option<Instant>,
     /// Once more, after how long.
     again: Option<(Instant, Duration)>,
     reading: Option<Reading>,
-    /// What the service account was found to have first since its login. Rights on everything that come later are not those of its
-    /// connection (manuals, "When privilege changes take effect").
+    /// The rights that the service account was found to have first since its login. Rights on everything that come later do not
+    /// hold on its connection (manuals, "When privilege changes take effect").
     rights: Option<Rights>,
     /// True once a log line has said that not all can be read.
     said: bool,
@@ -59,7 +59,7 @@ struct Reading {
     known: Known,
     /// The answers that the server has given to their end.
     answers: Vec<(CodeQuestion, Vec<u8>)>,
-    /// All is there, and is looked through.
+    /// The answers are all there, and are looked through.
     task: Option<u64>,
     /// Definitions that went through here and were over when it began.
     covered: Vec<u64>,
@@ -99,7 +99,7 @@ pub(crate) struct FrozenWatch {
 plain!(struct FrozenWatch { next, counts, not_before, due, again, rights, said, readings });
 
 impl Watch {
-    /// Where nothing [is being read](Self::is_being_read).
+    /// Takes it apart, where nothing [is being read](Self::is_being_read).
     pub(crate) fn freeze(self, now: Instant) -> FrozenWatch {
         let Self { next, counts, not_before, due, again, reading: _, rights, said, readings } = self; // none
         FrozenWatch {
@@ -163,7 +163,7 @@ impl Watch {
         self.reading.is_some()
     }
 
-    /// How often it has been read.
+    /// The number of times that the code has been read.
     pub(crate) fn readings(&self) -> u64 {
         self.readings
     }

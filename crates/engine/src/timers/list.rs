@@ -1,9 +1,9 @@
-//! What the engine does by itself when it is time: one closed list.
+//! The things that the engine does by itself when they are due: one closed list.
 
 /// Declares the timers and the list of them in one, so that none is missing there.
 macro_rules! timers {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
-        /// What a turn is due for. Each says what the turn does then.
+        /// A reason for which a turn is due. Each says what the turn does then.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Timer {
             $($(#[doc = $doc])* $name,)*
@@ -25,19 +25,19 @@ timers! {
     ServerCheck,
     /// A client that has not logged in within `connect_timeout` is closed.
     LoginTimeout,
-    /// A client whose login is refused hears of it.
+    /// A client with a refused login hears of the refusal.
     LateRefusal,
     /// A statement that has waited too long in the low queue gets into the high one.
     KickUp,
     /// A statement that was held back is queued.
     EndOfDelay,
-    /// In the profile of a server's own pool, the timers of that look.
+    /// The timers of the group's look are due, in the profile of a server's own pool.
     GroupTurn,
     /// A statement that has found no backend in time gets an error.
     LackOfBackends,
     /// New work that has waited too long for a permit gets an error.
     Overload,
-    /// More of what waits for its share is looked at.
+    /// More statements that wait for their share are looked at.
     Shares,
     /// A statement that is over its time, or that nobody waits for any more, is ended.
     Overdue,
@@ -59,7 +59,7 @@ timers! {
     Reconnect,
     /// A server that took no more backends is tried again.
     ServerFull,
-    /// Clients whose passwords the server has to judge get into line, or have their turn.
+    /// Clients with passwords that the server has to judge get into line, or have their turn.
     Claim,
     /// A reader of a replica has something to do, or a read has waited for a replica for long enough.
     Readers,
@@ -68,7 +68,7 @@ timers! {
 }
 
 impl Timer {
-    /// Whether it is not due while the pool is paused: nothing starts then, so that nothing would come of it.
+    /// Says whether the timer is not due while the pool is paused: nothing starts then, so that nothing would come of it.
     pub(crate) const fn rests_while_paused(self) -> bool {
         match self {
             Self::GroupTurn
@@ -98,8 +98,8 @@ impl Timer {
         }
     }
 
-    /// Whether a turn may leave it in the past, for the next one: what makes it due may come up behind the step that carries it
-    /// out. What goes on at once ([`Self::Shares`], [`Self::Claim`], [`Self::Resume`]) is due now, not in the past.
+    /// Says whether a turn may leave the timer in the past, for the next turn: the reason for it may come up behind the step that
+    /// carries it out. Timers that go on at once ([`Self::Shares`], [`Self::Claim`], [`Self::Resume`]) are due now, not in the past.
     pub(super) const fn may_stay_due(self, workers: u32) -> bool {
         match self {
             // Statements keep their age when they get into the low queue behind that step: from their share, from the long lane,

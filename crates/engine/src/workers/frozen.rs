@@ -1,7 +1,7 @@
-//! What the workers of a pool share as plain data ([`crate::frozen`]), and back: what has been found of the server that they stand before.
+//! Findings on the server that the workers of a pool share, as plain data ([`crate::frozen`]), and back.
 //!
-//! Whoever freezes it is alone with it: no other worker is in a turn. What counts clients, backends and statements stays, since these
-//! count themselves where they go.
+//! The caller is alone while it freezes: no other worker is in a turn. Counts of clients, backends and statements stay here, since
+//! these count themselves where they go.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -18,7 +18,7 @@ use crate::learned::long_permits::FrozenLongPermits;
 use crate::learned::way::FrozenWay;
 use crate::stored_code::frozen::FrozenCode;
 
-/// What has been found, and until when what is so.
+/// The findings, and the times until which some of them hold.
 #[derive(Debug, PartialEq)]
 struct FrozenWorkers {
     permits: FrozenPermits,
@@ -51,7 +51,7 @@ struct FrozenSharedReads {
 plain!(struct FrozenSharedReads { backends, in_flight, meter });
 
 impl Workers {
-    /// What has been found becomes bytes, and these what has been found.
+    /// Turns the findings into bytes, and these into findings again.
     ///
     /// # Panics
     ///
@@ -107,8 +107,8 @@ impl Workers {
         }
     }
 
-    /// Puts it in the place of what is there. Settings are those of whoever froze it, as far as limits follow from them:
-    /// [`Self::change_permits`] is due where there may be others.
+    /// Puts the findings in the place of the present ones. Limits follow from the settings of the process that froze
+    /// them: [`Self::change_permits`] is due where the settings may be others.
     fn thaw(&self, frozen: FrozenWorkers, now: Instant) {
         let FrozenWorkers {
             permits,

@@ -10,7 +10,7 @@ use crate::errors::Undelivered;
 use crate::ids::{ClientRef, ServerKey};
 use crate::learned::lock_waits::told::{LockHolders, LockWaits};
 
-/// A client waits so long for a peer to answer. The peer looks once a second; the rest is for one that is busy, or whose server is.
+/// The time that a client waits for a peer to answer. The peer looks once a second. The rest is for a peer that is busy, or has a busy server.
 pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A message from one worker of a pool to another. The program around the engines carries messages in the order in which they
@@ -29,18 +29,18 @@ pub enum Letter {
     Proved(Proved),
     /// The lock waits that the server has just told of.
     LockWaits(Arc<LockWaits>),
-    /// Which of the sender's clients hold them.
+    /// The clients of the sender that hold the locks.
     LockHolders(Arc<LockHolders>),
     /// A server has no room for a prepared statement of the sender's: some are to be closed.
     MakeRoom {
-        /// That server.
+        /// The server that has no room.
         server: ServerKey,
         /// The worker that asks.
         from: usize,
     },
-    /// That has been done.
+    /// The sender has closed some prepared statements.
     RoomMade {
-        /// There.
+        /// The server that had no room.
         server: ServerKey,
     },
     /// A client of the sender's has changed global values that sessions begin with.
@@ -49,16 +49,16 @@ pub enum Letter {
     CodeFound,
     /// The server at this place in the list of addresses is at another one from now on.
     ServerMoves {
-        /// Its place.
+        /// The server's place.
         place: usize,
         /// The new address.
         to: Address,
     },
-    /// For the recipient's reader at the server of this place, from the sender's there.
+    /// A letter for the recipient's reader at the server of this place, from the sender's reader there.
     OfReader {
         /// The server's place in the list of addresses.
         place: usize,
-        /// What it says.
+        /// The letter for that reader.
         letter: Box<Letter>,
     },
 }
@@ -73,27 +73,27 @@ pub struct Kill {
     pub(crate) victim: u32,
     pub(crate) query_only: bool,
     pub(crate) rights: Rights,
-    /// How long ago it was said, where it has come from another Onramp.
+    /// The time since the KILL was said, where it has come from another Onramp.
     pub(crate) age: Duration,
 }
 
-/// Which connection of a peer's has sent a letter, and which one.
+/// A peer's connection that has sent a letter, and the letter's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sender {
     pub(crate) connection: u64,
     pub(crate) number: u32,
 }
 
-/// Who wants a client killed.
+/// The party that wants a client killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Killer {
     /// A client of the worker that asks.
     Client(ClientRef),
     /// The same, where more of its text stands behind the KILL: it goes on with that once the KILL has been carried out.
     ClientWithRest(ClientRef),
-    /// Somebody at another Onramp, who has sent a letter on that server.
+    /// An Onramp that has sent a letter on that server.
     Peer(ServerKey, Sender),
-    /// An operator at this one, whose orders have numbers.
+    /// An operator at this Onramp. The number is the order's.
     Operator(u64),
 }
 
@@ -130,7 +130,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) thread_id: u64,
-    /// Only the statement at hand. What stands behind it in its text or procedure goes on, up to a COMMIT.
+    /// True where only the statement at hand ends. The rest of its text or procedure goes on, up to a COMMIT.
     pub(crate) query_only: bool,
 }
 
@@ -144,18 +144,18 @@ impl Ending {
 /// The connections that a client may kill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
-    /// Everybody's: SUPER or CONNECTION ADMIN.
+    /// True where the client may kill everybody's connections: SUPER or CONNECTION ADMIN.
     pub(crate) all: bool,
-    /// MySQL's SYSTEM_USER.
+    /// True where the client has MySQL's SYSTEM_USER.
     pub(crate) is_system_user: bool,
     pub(crate) owner: Owner,
 }
 
-/// Whose own a client is, in a form that is as short for each: half of a SHA-256. Who may choose his name cannot find one that takes him for
-/// somebody else.
+/// The owner of a client, in a form that is equally short for each: half of a SHA-256. Somebody who may choose his name cannot find one that
+/// is taken for somebody else's.
 pub(crate) type Owner = [u8; 16];
 
-/// By what a server knows whose own a client is.
+/// The property by which a server knows the owner of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnBy {
     /// MySQL: the name that was given at the login, whatever the account (`Security_context::user_matches`).
@@ -180,13 +180,14 @@ impl Rights {
     /// An operator's, at the admin port.
     pub(crate) const OF_OPERATOR: Self = Self { all: true, is_system_user: true, owner: [0; 16] };
 
-    /// Of somebody who has logged in with this name, and whom the server takes for this account.
+    /// The rights of somebody who has logged in with this name, and has this account on the server.
     pub(crate) fn of(own_by: OwnBy, user: &[u8], account: &Account) -> Self {
         let owner = own_by.owner(user, account);
         Self { all: account.may_kill, is_system_user: account.is_system_user, owner }
     }
 
-    /// The servers' rule: one's own, or all; but those of a system user are for system users (kill_one_thread).
+    /// Says whether the rights are enough, by the servers' rule: one's own, or all; but those of a system user are for system users
+    /// (kill_one_thread).
     pub(crate) fn cover(&self, own_by: OwnBy, user: &[u8], victim: &Account) -> bool {
         let is_covered = self.all || self.owner == own_by.owner(user, victim);
         is_covered && (self.is_system_user || !victim.is_system_user)

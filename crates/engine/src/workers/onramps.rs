@@ -7,27 +7,27 @@ use seam::Instant;
 
 use crate::learned::limit::Division;
 
-/// So many slots there are, from 1. Ids of clients have a part for each ([`crate::client::kill`]), and so many programs of this kind in
-/// front of one server are more than share its connections in any good way.
+/// The number of slots, from 1. Ids of clients have a part for each ([`crate::client::kill`]). More programs of this kind in front of
+/// one server would not share its connections in any good way.
 pub(crate) const SLOTS: u32 = 16;
 
-/// One after the other those that are at work try other limits, for so long: what two of them try at the same time would tell neither
-/// anything. A trial takes a second or two.
+/// The length of the turn in which one of the Onramps at work may try other limits: what two of them try at the same time would tell
+/// neither anything. A trial takes a second or two.
 const TURN: Duration = Duration::from_secs(3);
 
-/// In the last part of its turn none begins to.
+/// The last part of a turn, in which no Onramp begins to try.
 const LAST: Duration = Duration::from_secs(1);
 
 /// The Onramps in front of the server, this one included.
 #[derive(Debug)]
 pub(crate) struct Onramps {
-    /// How many there are.
+    /// The number of Onramps.
     present: AtomicU32,
-    /// How many of them have had statements that wait, lately; this one counts in any case.
+    /// The number of them that have had statements waiting lately; this one counts in any case.
     at_work: AtomicU32,
-    /// Likewise of those whose statements wait much of the time.
+    /// The number of them that have statements waiting much of the time; this one counts in any case.
     saturated: AtomicU32,
-    /// Which of those at work this one is, from 0.
+    /// The rank of this one among those at work, from 0.
     rank: AtomicU32,
     /// The server's clock at the beginning of ours, in milliseconds since 1970.
     clock: AtomicU64,
@@ -35,7 +35,7 @@ pub(crate) struct Onramps {
     slot: AtomicU32,
     /// The slots of the others, a bit each.
     others: AtomicU32,
-    /// Statements of ours have waited for what is shared out since somebody asked.
+    /// True where statements of ours have waited for what is shared out since somebody asked.
     has_waited: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Onramps {
 pub(super) struct FrozenOnramps {
     census: Census,
     slot: u32,
-    /// What [`Onramps::clock`] makes of the moment of freezing.
+    /// The time that [`Onramps::clock`] gives for the moment of freezing.
     clock: u64,
     has_waited: bool,
 }
@@ -81,7 +81,7 @@ impl Onramps {
     }
 }
 
-/// What has been counted.
+/// The counts of Onramps in front of the server, and their slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Census {
     pub(crate) present: u32,
@@ -93,7 +93,7 @@ pub(crate) struct Census {
 }
 
 impl Default for Onramps {
-    /// This one alone.
+    /// This Onramp alone.
     fn default() -> Self {
         Self {
             present: AtomicU32::new(1),
@@ -113,12 +113,12 @@ impl Onramps {
         self.present.load(SeqCst)
     }
 
-    /// By so many the permits of the server are divided.
+    /// The number of Onramps by which the permits of the server are divided.
     pub(crate) fn at_work(&self) -> u32 {
         self.at_work.load(SeqCst)
     }
 
-    /// Among whom the server is divided.
+    /// The numbers of Onramps that the server is divided among.
     pub(crate) fn division(&self) -> Division {
         Division { at_work: self.at_work(), saturated: self.saturated.load(SeqCst) }
     }

@@ -12,13 +12,13 @@ use crate::settings::Settings;
 /// for these, and little harm where they do not.
 const KEPT: u32 = 4;
 
-/// Which permits a statement may take beyond the usual ones.
+/// The permits that a statement may take beyond the usual ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extra {
     None,
     /// Permits that are kept for clients that hold locks.
     Kept,
-    /// As many as it takes: others wait for this one. Bounded by the backends, of which each such client holds one.
+    /// As many permits as the statement takes: others wait for it. The backends bound this, since each such client holds one.
     Any,
 }
 
@@ -27,18 +27,18 @@ pub(crate) enum Extra {
 pub(super) struct Permits {
     /// Statements that may execute at the same time.
     all: AtomicU32,
-    /// How many there were before the limit that is to be found was last moved, or the most while so many still run.
+    /// The number of permits before the limit that is to be found was last moved, or the most while so many still run.
     before: AtomicU32,
     running: AtomicU32,
-    /// What those leave of their permits to others, since they mostly wait; in parts of [`WHOLE`].
+    /// The parts of their permits that the running statements leave to others, since they mostly wait, in parts of [`WHOLE`].
     spared: AtomicU32,
-    /// More are of no use.
+    /// The number beyond which more permits are of no use.
     most: AtomicU32,
     /// How many there should be, where that is to be found.
     pub(super) meter: Meter<1>,
 }
 
-/// What has been found of [`Permits`] as plain data ([`crate::frozen`]).
+/// The findings on [`Permits`] as plain data ([`crate::frozen`]).
 #[derive(Debug, PartialEq)]
 pub(super) struct FrozenPermits {
     all: u32,
@@ -65,7 +65,7 @@ impl Permits {
 }
 
 impl Permits {
-    /// Those of a pool with so many backends.
+    /// Makes the permits of a pool with so many backends.
     pub(super) fn new(settings: &Settings, backends: u32) -> Self {
         Self {
             all: AtomicU32::new(settings.given_permits(backends)),
@@ -77,27 +77,27 @@ impl Permits {
         }
     }
 
-    /// How many there are.
+    /// The number of permits.
     pub(super) fn all(&self) -> u32 {
         self.all.load(SeqCst)
     }
 
-    /// There are so many from now on.
+    /// Sets the number of permits.
     pub(super) fn set(&self, all: u32) {
         self.all.store(all, SeqCst);
     }
 
-    /// More than so many are of no use from now on.
+    /// Sets the number beyond which more permits are of no use.
     pub(super) fn change_most(&self, most: u32) {
         self.most.store(most, SeqCst);
     }
 
-    /// Nothing that still runs is of the time before the last step.
+    /// Notes that no statement still runs that began before the last step.
     pub(super) fn forget_before(&self) {
         self.before.store(0, SeqCst);
     }
 
-    /// So many were found to be best.
+    /// Takes up the number that was found to be best.
     pub(super) fn take_up(&self, found: u32) {
         let found = found.min(self.most.load(SeqCst));
         let before = self.all();
@@ -114,7 +114,7 @@ impl Permits {
         self.running.load(SeqCst)
     }
 
-    /// What these leave of them to others, in parts of [`WHOLE`].
+    /// The parts of their permits that the running statements leave to others, in parts of [`WHOLE`].
     pub(super) fn spared(&self) -> u32 {
         self.spared.load(SeqCst)
     }
@@ -126,7 +126,7 @@ impl Permits {
         }
     }
 
-    /// Takes one, if that may be while so many statements run.
+    /// Takes a permit, if that may be while so many statements run. Returns false where it may not.
     pub(super) fn take_if(&self, may_take: impl Fn(u32) -> bool) -> bool {
         self.running.fetch_update(SeqCst, SeqCst, |running| may_take(running).then(|| running + 1)).is_ok()
     }

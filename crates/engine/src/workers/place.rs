@@ -5,35 +5,35 @@ use super::permits::Extra;
 /// The distance between the places of one queue and those of the next: arrivals never count so far.
 const CLASS: u64 = 1 << 61;
 
-/// Where a statement stands in the order of all workers' queues: by queue, then by arrival.
+/// The place of a statement in the order of all workers' queues: by queue, then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(pub(super) u64);
 
 impl Place {
-    /// Behind all others: no arrival counts so far.
+    /// The place behind all others: no arrival counts so far.
     pub(crate) const LAST: Self = Self(4 * CLASS - 1);
 
-    /// Of a client that others wait for.
+    /// The place of a client that others wait for.
     pub(crate) fn blocking(arrival: u64) -> Self {
         Self(arrival)
     }
 
-    /// Of a client that holds what others may wait for.
+    /// The place of a client that holds something others may wait for.
     pub(crate) fn resource_change(arrival: u64) -> Self {
         Self(arrival | CLASS)
     }
 
-    /// Of an open transaction.
+    /// The place of an open transaction's statement.
     pub(crate) fn high(arrival: u64) -> Self {
         Self(arrival | (2 * CLASS))
     }
 
-    /// Of the others.
+    /// The place of any other statement.
     pub(crate) fn low(arrival: u64) -> Self {
         Self(arrival | (3 * CLASS))
     }
 
-    /// Which permits the statement there may take.
+    /// The permits that the statement there may take.
     pub(super) fn extra(self) -> Extra {
         match self.0 / CLASS {
             0 => Extra::Any,

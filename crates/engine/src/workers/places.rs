@@ -20,22 +20,23 @@ pub(crate) struct Places {
     most: AtomicU32,
     /// How many the server was last seen to take; `u32::MAX` where it has refused none lately.
     room: AtomicU32,
-    /// When it last refused one, or one more was tried: microseconds of the workers' clocks, which started together.
+    /// The time at which the server last refused a place, or one more was tried: microseconds of the workers' clocks, which started together.
     room_changed: AtomicU64,
     /// Backends that are open, being opened, or granted.
     taken: AtomicU32,
     seats: Box<[Seat]>,
 }
 
-/// So many where no number is given, until the server has been asked, which fits the servers' default of 151 connections.
+/// The number of places where no number is given, until the server has been asked. This fits the servers' default of 151 connections.
 pub(crate) const FIRST: u32 = 128;
 
-/// One worker's part.
+/// A worker's part.
 #[derive(Debug, Default)]
 struct Seat {
     /// True if the worker has statements and may not open a backend for them: as many as may be are open.
     lacks: AtomicBool,
-    /// Since when its statements have waited for a backend: microseconds of the workers' clocks, and one more; 0 where none does.
+    /// The time since which the worker's statements have waited for a backend: microseconds of the workers' clocks, and one more; 0 where none
+    /// does.
     waits: AtomicU64,
     /// Backends that it has open, or is opening.
     backends: AtomicU32,
@@ -89,12 +90,12 @@ pub(crate) enum Origin {
 /// How long after a refusal the server is asked for one more: connections of others end all the time, so not long.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// By what part of its room the server is asked for more at a time: it refuses a fifth of what we have at most, and ten
-/// times the room is found within twelve seconds.
+/// The part of its room by which the server is asked for more at a time, as a divisor: the server refuses a fifth of
+/// what we have at most, and ten times the room is found within twelve seconds.
 const STEP: u32 = 4;
 
 impl Places {
-    /// So many at most, for so many workers.
+    /// Makes so many places at most, for so many workers.
     pub(crate) fn new(most: u32, workers: u32) -> Self {
         Self {
             most: AtomicU32::new(most),
@@ -115,7 +116,7 @@ impl Places {
         self.most.load(SeqCst)
     }
 
-    /// So many there may be from now on.
+    /// Sets the number of places from now on.
     pub(crate) fn change_most(&self, most: u32) {
         self.most.store(most, SeqCst);
     }
@@ -158,7 +159,7 @@ impl Places {
         debug_assert!(before > 0, "a backend is closed once");
     }
 
-    /// Notes that the server has refused a backend, whose place has been given back. True where no backend stands.
+    /// Notes that the server has refused a backend, and that its place has been given back. Returns true where no backend stands.
     pub(crate) fn refused(&self, now: Instant) -> bool {
         let taken = self.taken.load(SeqCst);
         self.room.fetch_min(taken.max(1), SeqCst);
@@ -230,7 +231,7 @@ impl Places {
         }
     }
 
-    /// Since when anybody's have.
+    /// The time since which statements of any worker have waited.
     pub(crate) fn somebody_waits_since(&self) -> Option<Instant> {
         let waits = self.seats.iter().filter_map(|seat| seat.waits.load(SeqCst).checked_sub(1));
         waits.min().map(Instant::from_micros)

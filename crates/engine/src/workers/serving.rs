@@ -23,7 +23,7 @@ impl Serves {
 /// The backends of all workers.
 #[derive(Debug, Default)]
 pub(crate) struct Serving {
-    /// By the server's thread ids; those of backends that are closed end by themselves.
+    /// Backends by the server's thread ids. Entries of backends that are closed end by themselves.
     backends: Mutex<Vec<(u32, Weak<AtomicU32>)>>,
 }
 

@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use seam::Instant;
 
-/// More names than this are looked through for those that nobody uses a backend for any more, and again when they have doubled: a
-/// login costs the same however many users there are.
+/// The number of names from which on unused ones are looked for, and again when they have doubled: a login costs the same however
+/// many users there are.
 const MANY_NAMES: usize = 1_000;
 
 /// A worker leaves a backend of the user to statements on another one only where these have waited for so much longer: handing it over
 /// costs a turn, and among statements that came within this time order means nothing.
 const SLACK: Duration = Duration::from_millis(10);
 
-/// Nothing of the user waits on this worker.
+/// The value for a worker where nothing of the user waits.
 const NOBODY: u64 = u64::MAX;
 
 /// All users.
@@ -41,16 +41,16 @@ struct All {
 
 #[derive(Debug, Default)]
 struct OfWorker {
-    /// New work waits there for its user to use fewer backends.
+    /// True where new work waits there for its user to use fewer backends.
     holds_up: AtomicBool,
-    /// A backend of it is in use no more, which others have not been told.
+    /// True where a backend of the worker is in use no more, and the others have not been told.
     freed: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Names {
     by_name: BTreeMap<Box<[u8]>, Arc<OfUser>>,
-    /// With more of them than this, those go that nobody uses.
+    /// The number of names beyond which those go that nobody uses.
     most: usize,
 }
 
@@ -58,7 +58,7 @@ struct Names {
 struct OfUser {
     /// Backends in use.
     backends: AtomicU32,
-    /// By worker: since when, in microseconds, new work has waited there for the user to use fewer; or [`NOBODY`].
+    /// For each worker, the time since which new work has waited there for the user to use fewer, in microseconds; or [`NOBODY`].
     waits_since: Box<[AtomicU64]>,
 }
 
@@ -79,9 +79,9 @@ pub(crate) struct Used {
 /// How many a user may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
-    /// Of all users together.
+    /// The bound of all users together.
     pub(crate) limit: u32,
-    /// So much of what others leave.
+    /// The percent of what others leave that a user may use.
     pub(crate) percent: u32,
 }
 
@@ -118,8 +118,7 @@ impl Users {
         is_new && any
     }
 
-    /// Returns the other workers whose users may be allowed more, since backends of this one are in use no more. Returns each
-    /// once.
+    /// Returns each other worker once that may allow its users more, since backends of this worker are in use no more.
     pub(crate) fn to_be_told(&self, worker: usize) -> Vec<usize> {
         let workers = &self.all.workers;
         let freed = &workers[worker].freed;
@@ -179,7 +178,7 @@ impl Drop for Used {
 mod tests {
     use super::*;
 
-    /// As many as this user gets.
+    /// Takes as many backends as this user gets.
     fn take_all(usage: &Usage, percent: u32) -> Vec<Used> {
         let mut taken = Vec::new();
         while usage.may_have_one_more(Bound { limit: 128, percent }, 0, Instant::START) {

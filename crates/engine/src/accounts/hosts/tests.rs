@@ -96,7 +96,7 @@ fn taken(server: ServerKind, ip: &str, hosts: &[&str]) -> Vec<String> {
     taken
 }
 
-/// What MariaDB 10.11 took, one after the other, whatever the order in which they were made.
+/// The hosts that MariaDB 10.11 took, one after the other, whatever the order in which they were made.
 #[test]
 fn the_order_of_mariadb() {
     for (ip, hosts) in [
@@ -159,7 +159,7 @@ fn the_order_of_mariadb() {
     }
 }
 
-/// What MySQL 9.7 took, but for patterns that it takes in the order in which they were made.
+/// The hosts that MySQL 9.7 took, but for patterns that it takes in the order in which they were made.
 #[test]
 fn the_order_of_mysql() {
     for (ip, hosts) in [

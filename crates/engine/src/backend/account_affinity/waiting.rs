@@ -8,30 +8,30 @@ use seam::Instant;
 use crate::accounts::IdentityId;
 use crate::ids::ClientKey;
 
-/// After so long in which no account has taken another one's place, they all have room.
+/// Places count as scarce for this time since an account last took another one's place. After that all accounts have room.
 const SCARCE_FOR: Duration = Duration::from_secs(1);
 
-/// So many that wait are looked at for one; the others may have other capabilities, or begin a transaction.
+/// Number of waiting clients that are looked at for a backend. The others may have other capabilities, or begin a transaction.
 const LOOKS: usize = 8;
 
 /// The clients that wait, by account, while places are scarce.
 #[derive(Debug, Default)]
 pub(crate) struct AccountAffinity {
-    /// When an account last took another one's place.
+    /// Time at which an account last took another one's place.
     taken_at: Option<Instant>,
-    /// Clients in the order in which their statements came; some have been served since, and some stand there twice.
+    /// Clients in the order in which their statements came. Some have been served since, and some stand there twice.
     waiting: BTreeMap<IdentityId, VecDeque<ClientKey>>,
-    /// How many entries that are in all.
+    /// Number of entries in all.
     entries: usize,
 }
 
 impl AccountAffinity {
-    /// An account has taken another one's place.
+    /// Notes that an account has taken another one's place.
     pub(crate) fn place_taken(&mut self, now: Instant) {
         self.taken_at = Some(now);
     }
 
-    /// When that was last; whoever freezes it puts it in its place again. Who waits stays with the clients.
+    /// Takes out the time of the last taking, for a freezer, which puts it back later. The waiting clients stay out of that.
     pub(crate) fn take_place_taken(&mut self) -> Option<Instant> {
         let Self { taken_at, waiting: _, entries: _ } = self;
         taken_at.take()
@@ -42,7 +42,7 @@ impl AccountAffinity {
         self.taken_at.is_some_and(|at| now.since(at) < SCARCE_FOR)
     }
 
-    /// A client of this account waits for a backend.
+    /// Adds a client of this account that waits for a backend.
     pub(super) fn add(&mut self, account: IdentityId, client: ClientKey, clients: usize) {
         // Those behind one that waits for long are not looked at: a statement that still waits is found in the queue's own order.
         if self.entries > 2 * clients + LOOKS {
@@ -52,7 +52,7 @@ impl AccountAffinity {
         self.entries += 1;
     }
 
-    /// The first of those of an account that still wait; who does not is dropped from the front.
+    /// Returns the first of an account's clients that still wait. Drops the others from the front.
     pub(super) fn first(&mut self, account: IdentityId, waits: impl Fn(ClientKey) -> bool) -> Vec<ClientKey> {
         let Some(waiting) = self.waiting.get_mut(&account) else { return Vec::new() };
         while waiting.front().is_some_and(|&first| !waits(first)) {
@@ -62,7 +62,7 @@ impl AccountAffinity {
         waiting.iter().copied().filter(|&client| waits(client)).take(LOOKS).collect()
     }
 
-    /// Nobody holds this account any more: its number may be another one's soon.
+    /// Forgets an account that nobody holds any more, since another account may get its number soon.
     pub(crate) fn forget(&mut self, account: IdentityId) {
         self.entries -= self.waiting.remove(&account).map_or(0, |waiting| waiting.len());
     }

@@ -1,4 +1,4 @@
-//! The accounts whose changes have not worked of late.
+//! The accounts that could not change of late.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use seam::Instant;
 
 use crate::frozen::{Distance, distances, instants};
 
-/// For so long a user's backends log in after a change that did not work: a backend a minute is not much to lose.
+/// For this time a user's backends log in behind a change that did not work. A backend a minute is not much to lose.
 const LOGIN_ONLY: Duration = Duration::from_secs(60);
 
-/// Of so many users that is remembered, each for a name's length; where there are more, something is wrong for all.
+/// The number of such users that are remembered, each for a name's length. Where there are more, something is wrong for all.
 const MOST_REMEMBERED: usize = 1024;
 
-/// And so many before one has worked: what stands in front of the server may not know the command at all.
+/// The same number before any change has worked. A proxy in front of the server may not know the command at all.
 const MOST_WITHOUT_SUCCESS: usize = 8;
 
-/// The accounts whose changes have not worked of late.
+/// The accounts that could not change of late.
 #[derive(Debug, Default)]
 pub(crate) struct FailedChanges {
-    /// Until when a user's backends log in.
+    /// Time until which each user's backends log in.
     users: BTreeMap<Vec<u8>, Instant>,
-    /// Until when all do.
+    /// Time until which all backends log in.
     all: Option<Instant>,
-    /// Some change has worked.
+    /// True once some change has worked.
     worked: bool,
 }
 
@@ -63,7 +63,7 @@ impl FailedChanges {
         }
     }
 
-    /// A backend has changed its account.
+    /// Notes that a backend has changed its account.
     pub(crate) fn one_worked(&mut self) {
         self.worked = true;
     }

@@ -8,7 +8,7 @@ use crate::ids::client_key;
 use crate::session::aftermath::Diagnostics;
 use crate::settings::Settings;
 
-/// Of a client's statement that finds no backend in time, while the one that was begun for it does this.
+/// Returns the error code of a client's statement that finds no backend in time. `begin` acts on the backend that was begun for it.
 fn error_code(begin: impl FnOnce(&mut Engine, u64)) -> u16 {
     let mut engine = engine(2, Settings::default());
     engine.servers.primary_mut().reachability.answered();
@@ -35,7 +35,7 @@ fn error_code(begin: impl FnOnce(&mut Engine, u64)) -> u16 {
     panic!("no answer")
 }
 
-/// Between the answer to a statement and that to our SHOW WARNINGS.
+/// The backend is lost between the answer to a statement and the answer to our SHOW WARNINGS.
 #[test]
 fn warnings_that_were_told_of_are_not_denied_with_their_backend_lost() {
     let mut engine = engine(1, Settings::default());
@@ -61,8 +61,8 @@ fn warnings_that_were_told_of_are_not_denied_with_their_backend_lost() {
     assert_eq!(counted(saved), ((2, 0), 9));
 }
 
-/// What a client hears of a COM_STMT_PREPARE, of which the session state has to be known, and whether it is there still. Its backend was
-/// lost behind the answer to a SET, while it was asked for the values.
+/// Returns the client's answer to a COM_STMT_PREPARE that needs values of the session state, and says whether the client is there still.
+/// The client's backend was lost behind the answer to a SET, while it was asked for these values.
 fn prepares_with_unreported_lost(status: StatusFlags) -> (Vec<u8>, bool) {
     let mut engine = engine(1, Settings::default());
     let client = client_key(0);

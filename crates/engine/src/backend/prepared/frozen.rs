@@ -1,4 +1,4 @@
-//! What is prepared on a backend, as plain data.
+//! The statements that are prepared on a backend, as plain data.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ plain!(struct FrozenPrepared { statements, uses });
 struct FrozenStatement {
     definition: FrozenDefinition,
     serves: FrozenServes,
-    /// The server's number for it.
+    /// The server's number for the statement.
     id: u32,
     used: u64,
     had_cursor: bool,
@@ -31,7 +31,7 @@ struct FrozenStatement {
 
 plain!(struct FrozenStatement { definition, serves, id, used, had_cursor });
 
-/// See [`Serves`]. Types are themselves, and not their place among those of a definition.
+/// See [`Serves`]. Types are written out, and not by their place among those of a definition.
 #[derive(Debug, PartialEq)]
 pub(crate) enum FrozenServes {
     All,
@@ -52,7 +52,7 @@ impl FrozenServes {
         }
     }
 
-    /// What had been remembered of types is remembered, whatever room there is.
+    /// Remembers the types, as they had been remembered, whatever room there is.
     pub(crate) fn thaw(self, definition: DefinitionId, sessions: &mut SessionTables) -> Serves {
         let serves = match self {
             Self::All => Some(Serves::All),
@@ -67,7 +67,7 @@ impl FrozenServes {
 }
 
 impl Prepared {
-    /// Gives the definitions back, in the opposite order of [`Self::thawed`].
+    /// Releases the definitions, in the opposite order of [`Self::thawed`].
     pub(in crate::backend) fn freeze(self, sessions: &mut SessionTables) -> FrozenPrepared {
         let Self { statements, uses } = self;
         let freeze = |((definition, serves), entry)| {

@@ -14,7 +14,7 @@ use crate::request::RequestKind;
 use crate::session::statements::Template;
 use crate::settings::Settings;
 
-/// A client that prepares a statement on a server without room. What is prepared there stands on another backend, behind a statement.
+/// A client that prepares a statement on a server without room. Prepared statements are on another backend, behind a statement in flight.
 struct Full {
     engine: Engine,
     own: BackendKey,
@@ -57,7 +57,7 @@ impl Full {
         while self.engine.poll_output().is_some() {}
     }
 
-    /// The server has no room, as often as it is asked. Says how often that was.
+    /// Has the server refuse for want of room, as often as it is asked. Returns the number of times.
     fn is_refused(&mut self) -> usize {
         let mut answer = Vec::new();
         wire::put_message(&mut answer, &mut 1, b"\xff\xb5\x05#42000no room");
@@ -72,7 +72,7 @@ impl Full {
         times
     }
 
-    /// The statement in flight on the other backend is answered.
+    /// Has the server answer the statement in flight on the other backend.
     fn busy_one_ends(&mut self) {
         self.engine.backend_bytes(self.busy, &[7, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
         self.turn();
@@ -111,7 +111,7 @@ fn a_statement_waits_no_longer_than_room_is_hoped_for() {
     assert!(it.engine.clients[client_key(0)].request.is_none(), "it has had the server's error");
 }
 
-/// What it has there nobody else may have, and it cannot have it elsewhere.
+/// Its transaction is open on that backend. Nobody else may have the backend, and the client cannot go on elsewhere.
 #[test]
 fn who_is_in_a_transaction_keeps_the_backend_while_the_statement_waits() {
     let mut it = Full::new();
@@ -136,7 +136,7 @@ fn a_client_that_goes_or_a_backend_that_is_lost_leaves_nothing_behind() {
     assert_eq!((room.next_end(it.now), room.taken), (None, 0));
 }
 
-/// What is closed would stand in the stream of the file, which the server may ask for at any time.
+/// A COM_STMT_CLOSE would stand in the stream of the file, which the server may ask for at any time.
 #[test]
 fn nothing_is_closed_where_a_client_may_be_sending_a_file() {
     for (text, is_left_alone) in [

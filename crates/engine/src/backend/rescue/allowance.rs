@@ -1,4 +1,4 @@
-//! Which reads may be sent again, and how many.
+//! Decides which reads may be sent again, and how many.
 
 use std::time::Duration;
 
@@ -6,38 +6,38 @@ use seam::Instant;
 
 use crate::frozen::Distance;
 
-/// Of so many reads that shared a backend and were answered, one may be sent again: a server that is slow as a whole gets a
+/// One read may be sent again for this many that shared a backend and were answered. So a server that is slow as a whole gets a
 /// thirty-second more to do by it.
 const ANSWERS_FOR_ONE: u32 = 32;
 
-/// So many may be sent again at once: what four shared backends hold at sixteen statements each.
+/// Most reads that may be sent again at once: as many as four shared backends hold at sixteen statements each.
 const AT_ONCE: u32 = 64;
 
-/// How many functions there are that a view could call and that may write: the servers' own, of the schema `sys`, do not. MariaDB, and
-/// MySQL up to 5.7: needs SELECT on `mysql.proc` and `mysql.func`.
+/// Asks for the number of functions that a view could call and that may write. The servers' own, of the schema `sys`, do not. For MariaDB,
+/// and for MySQL up to 5.7: needs SELECT on `mysql.proc` and `mysql.func`.
 pub(crate) const FUNCTIONS_QUERY: &str = "SELECT (SELECT COUNT(*) FROM mysql.proc WHERE type <> 'PROCEDURE' \
     AND definer NOT IN ('mariadb.sys@localhost', 'mysql.sys@localhost')) + (SELECT COUNT(*) FROM mysql.func)";
 
-/// MySQL since 8.0 shows all functions only to those with SELECT or SHOW_ROUTINE for everything (manual, "The INFORMATION_SCHEMA
-/// ROUTINES Table"). Whoever has them not by itself is told of one more.
+/// Asks MySQL since 8.0 for the same. It shows all functions only to accounts with SELECT or SHOW_ROUTINE for everything (manual, "The
+/// INFORMATION_SCHEMA ROUTINES Table"). An account that has neither by itself gets a number greater by one.
 pub(crate) const FUNCTIONS_QUERY_8: &str = "SELECT (SELECT COUNT(*) FROM information_schema.ROUTINES \
     WHERE ROUTINE_TYPE <> 'PROCEDURE' AND DEFINER <> 'mysql.sys@localhost') + (SELECT COUNT(*) FROM mysql.func) + \
     (SELECT COUNT(*) = 0 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE IN ('SELECT', 'SHOW_ROUTINE') \
     AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), ''''))";
 
-/// The number in the row of either; `None` where it is none.
+/// Returns the number in the row of either question; `None` where there is none.
 pub(crate) fn functions_of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> Option<u64> {
     std::str::from_utf8(rows.first()?.first()?.as_deref()?).ok()?.parse().ok()
 }
 
-/// Which reads may be sent again, and how many.
+/// The allowance of reads that may be sent again, and the server's answer about functions.
 #[derive(Debug)]
 pub(crate) struct Rescues {
-    /// In answers, see [`ANSWERS_FOR_ONE`].
+    /// Number of answers saved up, see [`ANSWERS_FOR_ONE`].
     saved: u32,
-    /// Somebody is stuck, and it is not known since whether reads may call what writes.
+    /// True while a read is stuck and nobody has asked since then whether reads may call a function that writes.
     asks: bool,
-    /// When that was asked last, and whether none of them can.
+    /// Time of the last question, and whether the answer was that there is no function.
     known: Option<(Instant, bool)>,
 }
 
@@ -70,35 +70,35 @@ impl Default for Rescues {
 }
 
 impl Rescues {
-    /// A read that shared a backend has been answered.
+    /// Notes that a read that shared a backend has been answered.
     pub(crate) fn answered(&mut self) {
         self.saved = (self.saved + 1).min(AT_ONCE * ANSWERS_FOR_ONE);
     }
 
-    /// Whether the server is to be asked for functions.
+    /// Says whether the server is to be asked for functions.
     pub(crate) fn asks_for_functions(&self) -> bool {
         self.asks
     }
 
-    /// The server is to be asked for functions.
+    /// Has the server asked for functions.
     pub(crate) fn want_to_know(&mut self) {
         self.asks = true;
     }
 
-    /// It was asked at this time, and has so many; `None` where it did not say.
+    /// Takes the answer to a question asked at this time: the number of functions; `None` where the server did not say.
     pub(crate) fn found_functions(&mut self, asked: Instant, count: Option<u64>) {
         self.asks = false;
         self.known = Some((asked, count == Some(0)));
     }
 
-    /// Whether reads can be known to call nothing that writes, as of this time or later; asks where that is not known.
+    /// Says whether reads are known to call nothing that writes, as of this time or later. Has the server asked where that is not known.
     pub(super) fn are_harmless(&mut self, since: Instant) -> bool {
         let known = self.known.filter(|&(asked, _)| asked >= since);
         self.asks |= known.is_none();
         known.is_some_and(|(_, harmless)| harmless)
     }
 
-    /// Whether the server has none, as far as it was asked within ten times `refresh`. It is asked again after each.
+    /// Says whether the server has no functions, as far as it was asked within ten times `refresh`. It is asked again after each `refresh`.
     pub(crate) fn has_no_functions(&mut self, now: Instant, refresh: Duration) -> bool {
         let Some((asked, harmless)) = self.known else {
             self.asks = true;

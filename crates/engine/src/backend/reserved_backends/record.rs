@@ -1,4 +1,4 @@
-//! Which kinds of statements have got on while many backends are in use, and which have not.
+//! The kinds of statements that have got on while many backends are in use, and those that have not.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use seam::Instant;
 use crate::backend::contention::KindInSchema;
 use crate::frozen::{Distance, distances, instants};
 
-/// So many kinds are remembered, of which most backends run a few at a time. With more, all of them are forgotten: a kind may then be
-/// taken to stand until the next one of it ends.
+/// Most kinds that are remembered. Most backends run a few kinds at a time. With more, all are forgotten: a kind may then be taken to
+/// stand until the next one of it ends.
 const KINDS: usize = 1024;
 
 /// The record of kinds while many backends are in use.
 #[derive(Debug, Default)]
 pub(crate) struct Reserve {
-    /// When the latest statement of each kind ended.
+    /// Time at which the latest statement of each kind ended.
     pub(super) ended: BTreeMap<KindInSchema, Instant>,
-    /// Kinds that stand, and until when that is believed.
+    /// Kinds that stand, each with the time until which that is believed.
     pub(super) standing: BTreeMap<KindInSchema, Instant>,
 }
 
@@ -30,13 +30,13 @@ pub(crate) struct FrozenReserve {
 plain!(struct FrozenReserve { ended, standing });
 
 impl Reserve {
-    /// Takes all of it out.
+    /// Takes the whole record out.
     pub(crate) fn freeze(&mut self, now: Instant) -> FrozenReserve {
         let Self { ended, standing } = std::mem::take(self);
         FrozenReserve { ended: distances(ended, now), standing: distances(standing, now) }
     }
 
-    /// Puts it in the place of what is there.
+    /// Puts a record in the place of the present one.
     pub(crate) fn thaw(&mut self, frozen: FrozenReserve, now: Instant) {
         let FrozenReserve { ended, standing } = frozen;
         *self = Self { ended: instants(ended, now), standing: instants(standing, now) };
@@ -60,8 +60,8 @@ impl Reserve {
         self.standing.len() < before
     }
 
-    /// Says whether statements of a kind run, and none has ended since the oldest of them began, or for so long that what began then would have
-    /// `stalled`: what began before a lock came may be older than the last that ended. Looks at no more of those that run than it has to.
+    /// Says whether statements of a kind run and none gets on: none has ended since the oldest of them began, or since `stalled`. One that began
+    /// before a lock came may be older than the last that ended. Looks at no more running statements than necessary.
     pub(super) fn has_stalled(
         &self,
         kind: &KindInSchema,
@@ -76,7 +76,7 @@ impl Reserve {
         }
     }
 
-    /// Forgets all. True where something was taken to stand.
+    /// Forgets all. True where a kind was taken to stand.
     pub(super) fn clear(&mut self) -> bool {
         let stood = !self.standing.is_empty();
         *self = Self::default();

@@ -1,22 +1,22 @@
-//! Whether a backend has the rights that its account has now.
+//! The knowledge about a backend's rights: are they its account's?
 
 /// The state of a backend's rights. The numbers are those of [`crate::control::account_changes::Changes::seen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// They may have been taken up since then.
+    /// The rights may have been taken up after this many changes.
     Since(u64),
-    /// The rights may have been taken up since then, and the server has been asked for its count behind that.
+    /// The rights may have been taken up after this many changes, and the server has been asked for its count behind that.
     Asked(u64),
     /// The rights are those of its account.
     Known,
-    /// The accounts have changed about when it took them up.
+    /// The accounts have changed at about the time when the rights were taken up.
     Doubtful,
 }
 
 plain!(enum Rights { 0 => Since(seen), 1 => Asked(seen), 2 => Known, 3 => Doubtful });
 
 impl Rights {
-    /// They are taken up anew, by what was sent when so many changes had been seen.
+    /// Returns the state behind a taking up of rights, by a text that was sent when so many changes had been seen.
     pub(super) fn taken_up(self, sent: u64) -> Self {
         match self {
             Self::Since(seen) | Self::Asked(seen) => Self::Since(seen.min(sent)),
@@ -25,7 +25,7 @@ impl Rights {
         }
     }
 
-    /// The server has said how many statements have changed accounts.
+    /// Returns the state once the server has said how many statements have changed accounts.
     pub(super) fn judged(self, changes: u64) -> Self {
         match self {
             Self::Asked(seen) if seen == changes => Self::Known,

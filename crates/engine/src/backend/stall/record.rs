@@ -1,17 +1,17 @@
-//! What is remembered of statements that take longer than their like.
+//! The record of statements that take longer than their kind does.
 
 use seam::Instant;
 
 use crate::frozen::Distance;
 
-/// The state of statements that take longer than their like.
+/// The record of statements that take longer than their kind does.
 #[derive(Debug, Default)]
 pub(crate) struct Stalls {
-    /// When one was last found to.
+    /// Time at which a statement was last found to stall.
     pub(crate) latest: Option<Instant>,
-    /// Kinds of which several have been running for `long_statement_time` now, by their fingerprints.
+    /// Fingerprints of the kinds of which several statements have been running for `long_statement_time` now.
     pub(crate) overdue_kinds: Vec<u64>,
-    /// When it is looked next for a user who is shut out while other workers hold all permits.
+    /// Time of the next look for a user who is shut out while other workers hold all permits.
     pub(super) look_at: Option<Instant>,
 }
 
@@ -26,14 +26,14 @@ pub(crate) struct FrozenStalls {
 plain!(struct FrozenStalls { latest, overdue_kinds, look_at });
 
 impl Stalls {
-    /// Takes all of it out.
+    /// Takes the whole record out.
     pub(crate) fn freeze(&mut self, now: Instant) -> FrozenStalls {
         let Self { latest, overdue_kinds, look_at } = std::mem::take(self);
         let distance = |at| Distance::of(at, now);
         FrozenStalls { latest: latest.map(distance), overdue_kinds, look_at: look_at.map(distance) }
     }
 
-    /// Puts it in the place of what is there.
+    /// Puts a record in the place of the present one.
     pub(crate) fn thaw(&mut self, frozen: FrozenStalls, now: Instant) {
         let FrozenStalls { latest, overdue_kinds, look_at } = frozen;
         let instant = |at: Distance| at.from(now);

@@ -19,7 +19,7 @@ const FULL: &[u8] = &[MORE_DATA_HEADER, FULL_AUTHENTICATION];
 /// An engine in front of a server with these accounts, and what has been sent to its clients.
 struct Bench {
     engine: Engine,
-    /// What was sent and not yet looked at, by connection.
+    /// Payloads that were sent and not yet looked at, by connection.
     sent: Vec<(u32, Vec<u8>)>,
 }
 
@@ -55,7 +55,7 @@ impl Bench {
         }
     }
 
-    /// What this client has been sent, in order.
+    /// Returns the payloads that this client has been sent, in order.
     fn told(&mut self, visitor: &Visitor) -> Vec<Vec<u8>> {
         self.collect();
         let index = visitor.connection.index;
@@ -103,7 +103,7 @@ impl Bench {
         self.say(visitor, &payload);
     }
 
-    /// The other threads' part; nothing is really encrypted.
+    /// Does the other threads' part. Nothing is really encrypted.
     fn work(&mut self) -> usize {
         let mut done = 0;
         while let Some(Task { number, work, .. }) = self.engine.poll_task().filter(Task::is_wanted) {
@@ -128,7 +128,7 @@ impl Bench {
         done
     }
 
-    /// A login that sends the password over a Unix socket.
+    /// Logs in a client that sends the password over a Unix socket.
     fn log_in_in_full(&mut self, index: u32, user: &str, password: &str) -> (Visitor, Vec<Vec<u8>>) {
         let mut visitor = self.visit(index, Peer::Unix { uid: 7 });
         let token = token(password, &visitor.scramble);

@@ -97,7 +97,7 @@ fn attributes_of_statements_that_wait_count_with_them() {
     assert_eq!(ended(&mut engine), (vec![4], vec![]));
 }
 
-/// They are another worker's trouble: it looks for them now and then.
+/// The clients are another worker's trouble: their own worker looks for them now and then.
 #[test]
 fn the_quiet_are_found_without_being_missed() {
     let mut engine = engine(4, settings());
@@ -137,7 +137,7 @@ fn the_quiet_go_before_those_that_hold_more() {
     assert_eq!(ended(&mut engine), (vec![0], vec![0]));
 }
 
-/// One that greets whoever comes.
+/// An engine that greets each client that comes.
 fn greeting(settings: Settings) -> Engine {
     let server = vec![seam::Address::Unix("/nowhere".into())];
     let mut engine = Engine::new(Settings { server, ..settings });

@@ -21,7 +21,7 @@ pub(crate) fn engine(clients: u32, settings: Settings) -> Engine {
     engine_among(1, clients, settings)
 }
 
-/// The first of so many workers, with all the clients.
+/// The first of so many workers. All clients are its own.
 pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> Engine {
     let server = vec![Address::Unix("/nowhere".into())];
     let settings = Settings { server, max_connections: clients, ..settings };
@@ -56,7 +56,7 @@ pub(crate) fn open_backends(engine: &mut Engine, servers: &[ServerKey]) -> Vec<B
     engine.servers.backends().map(|(key, _)| key).collect()
 }
 
-/// The tokens of the connections that are asked for.
+/// Returns the tokens of the connections that are asked for.
 pub(crate) fn asked_for(engine: &mut Engine) -> Vec<u64> {
     let mut tokens = Vec::new();
     while let Some(output) = engine.poll_output() {
@@ -71,7 +71,7 @@ pub(crate) fn connection(index: u32) -> ConnectionId {
     ConnectionId { index, generation: 1 }
 }
 
-/// A turn with these bytes of the first client: how many it was sent, and whether it is read from.
+/// Runs a turn with these bytes of the first client. Returns how many bytes the client was sent, and says whether it is read from.
 fn turn(engine: &mut Engine, bytes: &[u8], reads: &mut bool) -> usize {
     if !bytes.is_empty() {
         engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes });
@@ -148,7 +148,7 @@ fn what_is_not_answered_is_bounded_too() {
     assert!(engine.clients[client_key(0)].input.is_empty() && reads);
 }
 
-/// Who has not logged in makes us hold no more than a login takes, whatever it waits for.
+/// A client that has not logged in makes us hold no more than a login takes, whatever it waits for.
 #[test]
 fn what_is_sent_ahead_of_a_login_is_bounded() {
     for len in [LARGEST_LOGIN, 2 * LARGEST_LOGIN] {
@@ -174,7 +174,7 @@ fn what_is_sent_ahead_of_a_login_is_bounded() {
     }
 }
 
-/// A `connect_timeout` that was lowered holds for who is logging in, whatever logins there were before.
+/// A `connect_timeout` that was lowered holds for each client that is logging in, whatever logins there were before.
 #[test]
 fn a_shorter_connect_timeout_holds_at_once() {
     let long = Settings { connect_timeout: Duration::from_secs(300), ..Settings::default() };

@@ -1,4 +1,4 @@
-//! Whose passwords the server is being asked about, and who waits for that.
+//! Passwords that the server is being asked about, and the clients that wait for that.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,36 +10,37 @@ use crate::accounts::secret::Password;
 use crate::client::attempt::{Attempt, Question};
 use crate::ids::ClientRef;
 
-/// So many claims of one worker are with the server at a time. A right password takes PAM and LDAP milliseconds to tens of them, a
-/// wrong one seconds (`pam_unix` waits for two, by `pam_fail_delay`); with more, guesses would take places from statements.
+/// Claims of one worker that are with the server at a time. A right password takes PAM and LDAP milliseconds to tens of them, a
+/// wrong one seconds (`pam_unix` waits for two, by `pam_fail_delay`). With more claims, guesses would take places from statements.
 pub(super) const MOST: usize = 4;
 
-/// And so many of those from one network: the other half is for others, who so wait for nobody's wrong passwords but their own.
+/// Claims from one network that are with the server at a time. The rest is for other networks, which so wait for no
+/// wrong passwords but their own.
 pub(super) const MOST_OF_NETWORK: usize = 2;
 
-/// Whose passwords the server is being asked about.
+/// Passwords that the server is being asked about, and clients that wait for that.
 #[derive(Default)]
 pub(crate) struct Claims {
-    /// By the token of the backend that logs in with it.
+    /// Claims that are with the server, by the token of the backend that logs in with them.
     pub(super) asking: BTreeMap<u64, Claim>,
-    /// Those whose turn has not come.
+    /// Clients that wait for their turn.
     pub(super) line: Line,
-    /// Those who get into line later, after wrong passwords.
+    /// Clients that get into line later, after wrong passwords.
     pub(super) held: BTreeMap<(Instant, u64), (Guest, ClientRef)>,
     pub(super) last_held: u64,
-    /// Those whose user has just proved a password, which may be theirs.
+    /// Clients of a user that has just proved a password, which may be theirs.
     pub(super) again: VecDeque<(Guest, ClientRef)>,
-    /// The next one's turn may have come, because another's claim has ended, or some time has passed.
+    /// Set where the turn of the next client may have come, because another's claim has ended, or some time has passed.
     pub(super) may_go_on: bool,
 }
 
 impl Claims {
-    /// The turn of some may have come.
+    /// Notes that the turn of some clients may have come.
     pub(crate) fn look_again(&mut self) {
         self.may_go_on = true;
     }
 
-    /// A client that waits for its turn has gone.
+    /// Takes out a client that has gone while it waited for its turn.
     pub(crate) fn leave(&mut self, client: ClientRef, peer: &Peer, attempt: &Attempt) {
         match attempt.held_at {
             Some(place) => drop(self.held.remove(&place)),
@@ -47,7 +48,7 @@ impl Claims {
         }
     }
 
-    /// When there is something to be done about them.
+    /// Returns the time at which there is something to be done about the claims.
     pub(crate) fn next_turn(&self, now: Instant) -> Option<Instant> {
         if self.may_go_on || !self.again.is_empty() {
             return Some(now);
@@ -55,17 +56,17 @@ impl Claims {
         self.held.keys().next().map(|&(at, _)| at)
     }
 
-    /// Whether the backend with this token logs in for a claim.
+    /// Says whether the backend with this token logs in for a claim.
     pub(crate) fn has_asked(&self, token: u64) -> bool {
         self.asking.contains_key(&token)
     }
 
-    /// The server is being asked by the backend with this token.
+    /// Notes that the backend with this token asks the server.
     pub(crate) fn asks(&mut self, token: u64, claim: Claim) {
         self.asking.insert(token, claim);
     }
 
-    /// There is no place to ask about the next one, who is put back.
+    /// Puts the next client back: there is no place to ask about it.
     pub(crate) fn lack_place(&mut self, guest: Guest, client: ClientRef) {
         self.line.put_back(guest, client);
         self.may_go_on = false;
@@ -77,7 +78,8 @@ impl Claims {
         Some(claim)
     }
 
-    /// Of one user from one network one password is asked about at a time: of a crowd that has the same, one asks.
+    /// Takes the next client in line. Of one user from one network one password is asked about at a time: of a crowd
+    /// that has the same, one asks.
     pub(super) fn next(&mut self) -> Option<(Guest, ClientRef)> {
         if self.asking.len() >= MOST {
             return None;
@@ -91,7 +93,7 @@ impl Claims {
     }
 }
 
-/// A password with the server.
+/// A password that is with the server.
 pub(crate) struct Claim {
     pub(crate) client: ClientRef,
     pub(crate) guest: Guest,

@@ -1,4 +1,4 @@
-//! Who is next to be asked about: networks take turns, and in each of them its users.
+//! The line of the clients to be asked about: networks take turns, and in each of them its users.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use seam::Peer;
 use crate::accounts::failed_logins::{cut_name, network};
 use crate::ids::ClientRef;
 
-/// A user's name, as it was given, and where from.
+/// A user's name, as it was given, and the network that it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Guest {
     /// See [`network`].
@@ -17,30 +17,30 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Of a client.
+    /// Makes the guest of a client.
     pub(super) fn new(peer: &Peer, user: &[u8]) -> Self {
         Self { network: network(peer), user: cut_name(user).to_vec() }
     }
 }
 
-/// Those whose turn has not come.
+/// Clients that wait for their turn.
 #[derive(Default)]
 pub(super) struct Line {
     networks: BTreeMap<Option<IpAddr>, Users>,
-    /// Whose turn it is: each network from which somebody waits, once.
+    /// The order of turns: each network from which somebody waits, once.
     turns: VecDeque<Option<IpAddr>>,
 }
 
-/// Those of one network.
+/// The clients of one network that wait.
 #[derive(Default)]
 struct Users {
     waiting: BTreeMap<Vec<u8>, VecDeque<ClientRef>>,
-    /// Each user who waits, once.
+    /// The order of turns: each user who waits, once.
     turns: VecDeque<Vec<u8>>,
 }
 
 impl Line {
-    /// Behind its user's others.
+    /// Puts a client behind the others of its user.
     pub(super) fn push(&mut self, guest: Guest, client: ClientRef) {
         let Guest { network, user } = guest;
         let users = self.networks.entry(network).or_default();
@@ -54,7 +54,7 @@ impl Line {
         waiting.push_back(client);
     }
 
-    /// It was taken, and nothing could be done for it: its turn stays.
+    /// Puts a client back that was taken, where nothing could be done for it. Its turn stays.
     pub(super) fn put_back(&mut self, guest: Guest, client: ClientRef) {
         let Guest { network, user } = guest;
         self.turns.retain(|&other| other != network);
@@ -65,7 +65,7 @@ impl Line {
         users.waiting.entry(user).or_default().push_front(client);
     }
 
-    /// The next one of those with whom one may begin. Others are passed over, of which there are as many as are under way.
+    /// Takes the next client of a guest for which `may` says yes. Others are passed over, and keep their turn.
     pub(super) fn take(&mut self, may: impl Fn(&Guest) -> bool) -> Option<(Guest, ClientRef)> {
         let (turn, network, users_turn) = self.turns.iter().enumerate().find_map(|(turn, &network)| {
             let guest = |user: &Vec<u8>| Guest { network, user: user.clone() };
@@ -83,7 +83,7 @@ impl Line {
         Some((guest, client))
     }
 
-    /// All of a user.
+    /// Takes all clients of a user.
     pub(super) fn take_all(&mut self, guest: &Guest) -> VecDeque<ClientRef> {
         let users = self.networks.get_mut(&guest.network);
         let taken = users.and_then(|users| users.waiting.get_mut(&guest.user)).map(std::mem::take);
@@ -91,7 +91,7 @@ impl Line {
         taken.unwrap_or_default()
     }
 
-    /// It waits no more.
+    /// Takes out a client that waits no more.
     pub(super) fn remove(&mut self, guest: &Guest, client: ClientRef) {
         let users = self.networks.get_mut(&guest.network);
         if let Some(waiting) = users.and_then(|users| users.waiting.get_mut(&guest.user)) {
@@ -105,7 +105,7 @@ impl Line {
         self.networks.is_empty() && self.turns.is_empty()
     }
 
-    /// A user or network of which nobody waits has no turn.
+    /// Takes the turn from a user or network of which nobody waits.
     fn tidy(&mut self, guest: &Guest) {
         let Some(users) = self.networks.get_mut(&guest.network) else { return };
         if users.waiting.get(&guest.user).is_some_and(VecDeque::is_empty) {

@@ -21,7 +21,7 @@ use crate::settings::Settings;
 struct Bench {
     engine: Engine,
     now: Instant,
-    /// What was sent and not yet looked at: the connection's index and payloads with their numbers.
+    /// Messages that were sent and not yet looked at: the connection's index, and payloads with their numbers.
     sent: Vec<(u32, u8, Vec<u8>)>,
     /// Backends that were asked for and have not been connected.
     asked: Vec<u64>,
@@ -88,7 +88,7 @@ impl Bench {
         self.engine.handle(self.now, Input::Bytes { connection, bytes: &bytes });
     }
 
-    /// A client that says who it is; what it is told.
+    /// Logs in a client that says who it is. Returns what the client is told.
     fn log_in(&mut self, index: u32, user: &str, peer: Peer) -> Vec<Vec<u8>> {
         self.accepted(index, peer);
         self.say_who(index, user)
@@ -117,13 +117,13 @@ impl Bench {
         self.told(index)
     }
 
-    /// One that has sent its password over a Unix socket.
+    /// Begins the claim of a client that has sent its password over a Unix socket.
     fn claim(&mut self, index: u32, user: &str, password: &str) {
         let told = self.log_in(index, user, Peer::Unix { uid: 7 });
         self.send_password(index, &told, password);
     }
 
-    /// One that has sent it from an address, by TLS.
+    /// Begins the claim of a client that has sent its password from an address, by TLS.
     fn claim_from(&mut self, last: u8, index: u32, user: &str, password: &str) {
         self.accepted(index, Peer::Tcp(([10, 0, 0, last], 1024).into()));
         let clients = &mut self.engine.clients;
@@ -142,7 +142,7 @@ impl Bench {
         self.turn();
     }
 
-    /// The server finds the password wrong of which it was asked first.
+    /// Lets the server find the password wrong that it was asked about first.
     fn refuse_first(&mut self) -> Vec<u8> {
         let later = self.asked.split_off(1);
         let (backend, password) = self.answer_backend(QUESTION);
@@ -159,7 +159,7 @@ impl Bench {
         self.turn();
     }
 
-    /// Connects the one backend that was asked for; the password that comes on it when the server asks for it.
+    /// Connects the one backend that was asked for. Returns the password that comes on it when the server asks for it.
     fn answer_backend(&mut self, question: &[u8]) -> (u32, Vec<u8>) {
         self.turn();
         assert_eq!(self.asked.len(), 1, "one backend");
@@ -187,7 +187,7 @@ impl Bench {
         (index, told[0].clone())
     }
 
-    /// The server takes the password, and says whom it takes us for.
+    /// Lets the server take the password, and say as which user it takes us.
     fn accept(&mut self, index: u32, who: &str) {
         self.say(index, 4, &OK);
         assert_eq!(self.told(index).len(), 1, "the trackers, and who we are");
@@ -452,7 +452,7 @@ fn a_client_that_has_gone_leaves_nothing() {
     assert_eq!(Capabilities::NONE, bench.engine.clients[client_key(0)].class());
 }
 
-/// As a member does that its group has left out.
+/// The server refuses as a member does that its group has left out.
 #[test]
 fn who_asks_a_server_that_lets_nobody_in_waits_for_the_next_primary() {
     for code in [3032, 1053] {

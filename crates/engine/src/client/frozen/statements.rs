@@ -1,4 +1,4 @@
-//! What a client has prepared, as plain data.
+//! A client's prepared statements, as plain data.
 
 use super::Common;
 use crate::client::bytes_held::Counted;
@@ -42,7 +42,8 @@ enum FrozenLongData {
 plain!(enum FrozenLongData { 0 => Pieces { commands, counted }, 1 => Wrong(error) });
 
 impl ClientStatements {
-    /// Gives back in the opposite order of [`FrozenStatements::thaw`], so that what nobody else holds is found again by the same number.
+    /// Makes plain data of the statements. They are given back in the opposite order of [`FrozenStatements::thaw`], so
+    /// that a definition that nobody else holds is found again by the same number.
     pub(super) fn freeze(self, common: &mut Common<'_>) -> FrozenStatements {
         let Self { last_number, last, statements, closed: _, open_cursors: _, answered, counters } = self;
         // Its execution is over, and the next one begins by forgetting it.

@@ -26,7 +26,7 @@ use crate::stored_code::{Base, Hidden, Known};
 
 const SECOND: u64 = 1_000_000;
 
-/// With clients that have logged in.
+/// An engine with clients that have logged in.
 fn engine(clients: u32) -> Engine {
     let mut engine = tests::engine(clients, Settings::default());
     engine.views.measures.logged_in = clients;
@@ -42,7 +42,7 @@ fn instants_are_distances_and_meet_another_clock() {
     }
 }
 
-/// A client that has something in every place, but for what is of a backend.
+/// Gives a client something in every place, but for the places of a backend.
 fn give_it_everything(engine: &mut Engine, key: ClientKey) {
     let now = Instant::from_micros(50 * SECOND);
     let mut state = SessionState { schema: Some((*b"shop").into()), ..SessionState::default() };
@@ -99,7 +99,7 @@ fn give_it_everything(engine: &mut Engine, key: ClientKey) {
     engine.client_memory.count_session(key, &mut engine.clients[key]);
 }
 
-/// What is counted of all clients, and how much there is of what they share.
+/// Returns the counts of all clients, and how much there is of what they share.
 fn counted(engine: &Engine) -> [usize; 7] {
     let memory = &engine.client_memory;
     let sessions = &engine.sessions;
@@ -215,7 +215,7 @@ fn counted_but_identities(engine: &Engine) -> [usize; 4] {
     [statements, memory.sessions.bytes(), sessions.states.len(), sessions.definitions.text_bytes()]
 }
 
-/// Who waits, in the order of the queue.
+/// Returns the clients that wait, in the order of the queue.
 fn queue(engine: &Engine) -> Vec<u32> {
     let waiting = engine.scheduling.scheduler.first_in_need(usize::MAX);
     waiting.into_iter().map(|key| engine.clients[key].id).collect()
@@ -253,7 +253,7 @@ fn those_that_wait_keep_their_order() {
     assert_eq!(queue(&other), order);
 }
 
-/// Four clients whose reads may run together with so many others.
+/// Four clients with reads that may run together with so many others.
 fn coalescing_engine(most: u32) -> Engine {
     let mut settings = Settings::default();
     settings.coalescing.reads = true;
@@ -279,7 +279,7 @@ fn queue_read(engine: &mut Engine, place: u32) {
     engine.queue_request(client_key(place), request);
 }
 
-/// Beside a group that was full: who comes later does as it does where nobody was frozen.
+/// Beside a group that was full, a client that comes later does as it does where nobody was frozen.
 #[test]
 fn groups_stay_as_full_as_they_were() {
     let then = |gone: &[u32], freezes: Option<usize>| {

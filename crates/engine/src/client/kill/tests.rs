@@ -162,7 +162,7 @@ fn a_late_cancel_spares_what_has_come_since() {
     assert!(engine.clients.get(key).is_none(), "its client is meant whatever it does");
 }
 
-/// The first has been asked of the server, which has not ended the client yet.
+/// The KILL of the client has been asked of the server, which has not ended the client yet.
 #[test]
 fn a_kill_of_the_statement_does_not_take_back_one_of_its_client() {
     let mut engine = engine(1, Settings::default());
@@ -194,7 +194,7 @@ fn run_beside(engine: &mut Engine, victim: ClientKey, text: &[u8]) -> (BackendKe
     (runs_on, carrier)
 }
 
-/// A client in a transaction whose statement runs, and a KILL QUERY of it, which an idle backend is asked to carry out.
+/// A client in a transaction with a statement that runs, and a KILL QUERY of it, which an idle backend is asked to carry out.
 struct Interrupted {
     engine: Engine,
     victim: ClientKey,
@@ -224,7 +224,7 @@ impl Interrupted {
         interrupted
     }
 
-    /// By itself: the KILL has not reached it.
+    /// Ends the statement by itself: the KILL has not reached it.
     fn statement_ends(&mut self) {
         self.engine.servers[self.pinned].in_flight.clear();
         self.engine.clients[self.victim].set_phase(Phase::Idle);
@@ -251,7 +251,7 @@ impl Interrupted {
     }
 }
 
-/// It would be hit in the place of the statement that was meant.
+/// The next statement would be hit in the place of the one that was meant.
 #[test]
 fn the_statement_behind_one_that_is_killed_waits_for_the_servers_answer() {
     let mut it = Interrupted::new(false);
@@ -287,7 +287,7 @@ fn a_kill_from_elsewhere_is_answered_when_the_server_has_answered() {
     assert!(done, "{told:?}");
 }
 
-/// A client whose statement runs, and another one that has said KILL of it in front of something else.
+/// A client with a statement that runs, and another one that has said KILL of it in front of something else.
 struct InFront {
     engine: Engine,
     victim: ClientKey,
@@ -295,7 +295,7 @@ struct InFront {
     carrier: BackendKey,
 }
 
-/// Whether the server can be asked at once.
+/// Says whether the server can be asked at once.
 #[derive(Clone, Copy, PartialEq)]
 enum Carrier {
     Idle,
@@ -325,7 +325,7 @@ impl InFront {
         Self { engine, victim, runs_on, carrier }
     }
 
-    /// What has been sent for the killer, and to it.
+    /// Returns the bytes that were sent for the killer, and to it.
     fn sent(&mut self) -> (String, String) {
         let to_server = std::mem::take(&mut self.engine.servers[self.carrier].out);
         let mut to_killer = Vec::new();
@@ -340,7 +340,7 @@ impl InFront {
         [to_server, to_killer].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).into()
     }
 
-    /// The rest of its text has not gone on.
+    /// True while the rest of the killer's text has not gone on.
     fn killer_waits(&self) -> bool {
         matches!(self.engine.clients[client_key(1)].phase(), Phase::Killing(_))
     }
@@ -383,7 +383,7 @@ fn a_text_goes_on_behind_its_kill_once_the_server_could_be_asked() {
     assert!(!it.killer_waits());
 }
 
-/// Nor does it wait for a server that does not answer.
+/// Nor does the text wait for a server that does not answer.
 #[test]
 fn a_text_goes_on_behind_a_kill_that_the_server_does_not_answer() {
     let mut it = InFront::new(true);
@@ -399,7 +399,7 @@ fn a_text_goes_on_behind_a_kill_that_the_server_does_not_answer() {
     );
 }
 
-/// Neither is there anything to wait for then.
+/// There is nothing to wait for then.
 #[test]
 fn a_victim_that_loses_its_backend_meanwhile_or_goes_leaves_nothing_behind() {
     for goes in [false, true] {

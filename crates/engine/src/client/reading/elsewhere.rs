@@ -1,4 +1,4 @@
-//! Clients whose large text is read by another thread.
+//! Clients with a large text that is read by another thread.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ const QUERY: u8 = CommandKind::Query as u8;
 const PREPARE: u8 = CommandKind::StmtPrepare as u8;
 
 impl Client {
-    /// What has to be found out about its text.
+    /// Returns the facts that have to be found about the client's text.
     pub(crate) fn wants(&self, settings: &Settings) -> Wants {
         Wants {
             tables: !matches!(self.session.aftermath.diagnostics, Diagnostics::None)
@@ -35,7 +35,7 @@ impl Client {
         }
     }
 
-    /// How far the first command goes, where it is a whole one with a large text that may be taken up: its memory goes with it from then on.
+    /// Returns how far the first command goes, where it is whole, has a large text and may be taken up. Its memory goes with it from then on.
     pub(in crate::client) fn large_text(
         &self,
         settings: &Settings,
@@ -56,7 +56,7 @@ impl Client {
         extent.filter(|extent| extent.length > settings.large_statement_size + 1)
     }
 
-    /// What one of those is, with its attributes taken off it; `None` where they cannot be read.
+    /// Returns the kind of such a command, and takes its query attributes off it. `None` where they cannot be read.
     pub(in crate::client) fn large_command(
         &self,
         raw: &mut Vec<u8>,
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Its text, with all that is looked at while it is read.
+    /// Returns the client's text, with all that is looked at while it is read.
     pub(in crate::client) fn text_to_read(
         &self,
         (settings, known): (&Settings, &KnownCode),
@@ -87,7 +87,7 @@ impl Client {
 }
 
 impl ClientMemory {
-    /// A client's text is being read by another thread, as this task.
+    /// Has another thread read a client's text.
     pub(in crate::client) fn begin_reading(
         &mut self,
         asker: ClientRef,
@@ -102,7 +102,7 @@ impl ClientMemory {
         client.read_elsewhere(Reading { task, counted, answer });
     }
 
-    /// A client waits for its text no more. Returns the number of the answer.
+    /// Ends a client's wait for its text. Returns the number of the answer.
     pub(in crate::client) fn end_reading(&mut self, client: &mut Client) -> Option<u8> {
         let reading = client.reading_mut()?;
         self.statements.give_back(&mut reading.counted);
@@ -111,7 +111,7 @@ impl ClientMemory {
         Some(answer)
     }
 
-    /// Nobody waits for it any more.
+    /// Gives up the reading of a client's text: nobody waits for it any more.
     pub(in crate::client) fn forget_reading(&mut self, client: &mut Client, tasks: &mut Tasks) {
         let Some(reading) = client.reading_mut() else { return };
         self.statements.give_back(&mut reading.counted);
@@ -120,7 +120,7 @@ impl ClientMemory {
 }
 
 impl ReadText {
-    /// What its client asks for.
+    /// Returns the request that the client asks for.
     pub(in crate::client) fn into_request(self) -> Request {
         *self.0
     }

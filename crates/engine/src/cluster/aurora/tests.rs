@@ -1,4 +1,4 @@
-//! What follows from answers of real instances, and from what people say that instances answer.
+//! Verdicts on answers of real instances, and on answers that people report.
 
 use super::*;
 use crate::cluster::choice::{NoPrimary, choose};
@@ -8,10 +8,10 @@ use crate::cluster::testing::{answer, judged};
 use crate::cluster::verdict::{Follows, Verdict};
 use crate::outside::named::ServerRole;
 
-/// Rows of fields, the names of the columns before them.
+/// Rows of fields, behind the names of the columns.
 type Table = Vec<Vec<String>>;
 
-/// An answer as the mysql client prints it, from the file of recorded ones.
+/// Returns an answer as the mysql client prints it, from the file of recorded ones.
 fn recorded(name: &str) -> Table {
     let all = include_str!("recorded.txt");
     let heading = format!("== {name}\n");
@@ -22,15 +22,15 @@ fn recorded(name: &str) -> Table {
     lines.map(fields).collect()
 }
 
-/// Microseconds of the day, of a time as the server writes it.
+/// Returns the microseconds of the day, of a time as the server writes it.
 fn of_day(time: &str) -> i64 {
     let (_, time) = time.split_once(' ').expect("a day and a time");
     let parts: Vec<f64> = time.split(':').map(|part| part.parse().expect("a number")).collect();
     ((parts[0] * 3_600.0 + parts[1] * 60.0 + parts[2]) * 1e6) as i64
 }
 
-/// The same table as the server answers our question at this time of the same day, by its clock. Of rows whose time was not published: they
-/// have come half a second ago.
+/// Returns the table as the server answers our question at this time of the same day, by its clock. Rows without a published time count as
+/// half a second old.
 fn asked_at(table: &Table, now: &str) -> Table {
     let time = table[0].iter().position(|column| column == "LAST_UPDATE_TIMESTAMP");
     let age = |row: &Vec<String>| time.map_or(500_000, |time| of_day(now) - of_day(&row[time])).to_string();
@@ -40,7 +40,7 @@ fn asked_at(table: &Table, now: &str) -> Table {
     std::iter::once(first).chain(rows.iter().map(|row| with(row, age(row)))).collect()
 }
 
-/// An instance of this name, which cannot write where it is a reader, and has this table.
+/// Returns the verdict on an instance of this name and table. A reader cannot write.
 fn instance(own: &str, is_reader: bool, table: &Table) -> Verdict {
     let row = |row: &'static [&'static str]| row;
     let writes = if is_reader { "ON" } else { "OFF" };
@@ -63,7 +63,7 @@ fn instance(own: &str, is_reader: bool, table: &Table) -> Verdict {
     )
 }
 
-/// Which of the instances is the primary.
+/// Returns the instance that is the primary.
 fn primary(verdicts: &[&Verdict]) -> Result<usize, NoPrimary> {
     let standing = |verdict: &&Verdict| {
         let mut standing = Standing::new();
@@ -152,7 +152,7 @@ fn the_rows_of_a_former_cluster_are_passed_over() {
     assert!(is_primary(&writer), "{writer:?}");
 }
 
-/// Columns of ours, as the server's answer has them.
+/// Makes a table with our columns, as in the server's answer.
 fn of(rows: &[[&str; 4]]) -> Table {
     let columns = ["SERVER_ID", "SESSION_ID", "REPLICA_LAG_IN_MILLISECONDS", "AGE"];
     std::iter::once(&columns).chain(rows).map(|row| row.map(String::from).to_vec()).collect()
@@ -208,7 +208,7 @@ fn a_former_writer_that_is_cut_off_is_none_however_long_ago_it_heard_of_the_new_
     }
 }
 
-/// A secondary cluster of a global database has no writer; a reader that forwards writes cannot write either.
+/// A secondary cluster of a global database has no writer. A reader that forwards writes cannot write either.
 #[test]
 fn where_nobody_can_write_there_is_no_primary() {
     let table = of(&[["a", "e41d7b1a", "16.4390007019043", "100"], ["b", "0b5f7c9e", "21", "200"]]);

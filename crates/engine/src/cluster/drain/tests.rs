@@ -3,7 +3,7 @@ use crate::cluster::chosen::Chosen;
 use crate::cluster::testing::{address, at, member, two_servers, writes};
 use crate::settings::Settings;
 
-/// Two servers, of which the first takes writes and has been chosen.
+/// Two servers. The first takes writes and has been chosen.
 fn primary_and_replica() -> (Cluster, Settings, Chosen) {
     let settings = two_servers();
     let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
@@ -12,7 +12,7 @@ fn primary_and_replica() -> (Cluster, Settings, Chosen) {
     (cluster, settings, chosen)
 }
 
-/// Three nodes of one Galera, of which the second has the lowest place and has been chosen.
+/// Three nodes of one Galera. The second has the lowest place and has been chosen.
 fn nodes() -> (Cluster, Settings, Chosen) {
     let mut settings = two_servers();
     settings.server.push(address(3));
@@ -134,7 +134,7 @@ fn names() -> (Cluster, Settings, Chosen) {
     (cluster, settings, chosen)
 }
 
-/// A name comes to lead to another server, which has not answered there.
+/// Has a name lead to another server, which has not answered there.
 fn moves(cluster: &mut Cluster, second: u64, place: usize) {
     cluster.begin_elsewhere(at(second), place, "its name leads elsewhere now");
 }
@@ -155,8 +155,8 @@ fn a_drain_does_not_go_along_with_another_name_of_the_server() {
     assert!(!cluster.is_drained(1));
 }
 
-/// Who has drained a name has it out of use, wherever it leads: for one the name of the readers, which leads to the writer where there are
-/// no others.
+/// An operator who has drained a name has it out of use, wherever it leads. An example is the name of the readers, which leads to the
+/// writer where there are no others.
 #[test]
 fn a_drain_goes_along_with_the_name_that_was_drained_and_takes_no_other_server_away() {
     let (mut cluster, settings, chosen) = names();
@@ -185,7 +185,7 @@ fn a_worker_that_checks_nothing_knows_of_no_drain() {
     assert!(!cluster.is_drained(0) && !cluster.is_drained(1));
 }
 
-/// Though it stands in front of the writer's own name in the list.
+/// The drained name stands in front of the writer's own name in the list.
 #[test]
 fn a_drained_name_that_comes_to_lead_to_the_writer_is_passed_over() {
     let (mut cluster, settings, chosen) = primary_and_replica();

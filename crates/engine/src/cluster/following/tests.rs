@@ -16,7 +16,7 @@ use crate::request::RequestKind;
 use crate::session::SessionState;
 use crate::settings::Settings;
 
-/// What the checks of a server would have said at this time.
+/// Takes in a server's answer to its checks at this time.
 fn seen(engine: &mut Engine, at: u64, place: usize, writable: bool) {
     engine.now = Instant::from_micros(at);
     engine.cluster.seen(engine.now, place, writes(place, writable));
@@ -44,8 +44,8 @@ fn the_limit_of_a_new_primary_starts_low() {
     assert_eq!(permits(&engine), 16);
 }
 
-/// Of two servers the first is the primary, on which the client holds a backend, connection 1, that is at rest. On another one, connection
-/// 2, something is in flight.
+/// Of two servers the first is the primary. The client holds a resting backend there, connection 1. On another one, connection 2, a
+/// command is in flight.
 pub(in crate::cluster) fn with_backends() -> Engine {
     let mut engine = engine(1, Settings::default());
     engine.settings.server = two_servers().server;
@@ -66,7 +66,7 @@ pub(in crate::cluster) fn with_backends() -> Engine {
     engine
 }
 
-/// How a client stands, and how many bytes it was sent, once the server is lost while this was in flight for it and answered in part.
+/// Returns how a client stands, and the number of bytes it was sent. The server is lost while this was in flight for it and answered in part.
 fn answered_in_part(owner: Owner, reads: Expect, answer: &[u8]) -> (bool, usize) {
     let mut engine = with_backends();
     let client = client_key(0);
@@ -93,7 +93,7 @@ fn answered_in_part(owner: Owner, reads: Expect, answer: &[u8]) -> (bool, usize)
     (engine.clients.get(client).is_some_and(|client| matches!(client.phase(), Phase::Queued)), sent)
 }
 
-/// The answer to what goes ahead of a statement is nobody's but ours, so that the statement waits for the next primary.
+/// The answer to a step ahead of a statement is nobody's but ours, so that the statement waits for the next primary.
 #[test]
 fn what_is_lost_ahead_of_a_statement_leaves_it_waiting() {
     let client = client_key(0);
@@ -146,7 +146,7 @@ fn a_lost_read_waits_for_what_the_next_primary_says_of_itself_not_the_former_one
     }
 }
 
-/// As a group's former primary does that has been left out, and has ended its clients' connections.
+/// A group's former primary does so that has been left out, and has ended its clients' connections.
 #[test]
 fn who_waits_for_a_server_that_lets_nobody_in_waits_for_the_next_primary() {
     for (several, code) in [(true, 3032), (true, 1053), (false, 3032), (true, 1045)] {
@@ -170,14 +170,14 @@ fn who_waits_for_a_server_that_lets_nobody_in_waits_for_the_next_primary() {
     }
 }
 
-/// How both connections end.
+/// The end of either connection.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     Closed(u32),
     Aborted(u32),
 }
 
-/// A turn in which another choice is known, and what ends.
+/// Runs a turn in which another choice is known, and returns the connections that end.
 fn chosen(engine: &mut Engine, place: Option<usize>, may_end: bool) -> Vec<End> {
     engine.pool.workers.chosen.set(place, may_end);
     engine.cluster_turn();
@@ -229,7 +229,7 @@ fn what_runs_on_a_server_that_is_up_has_its_time() {
     assert_eq!(ends(&mut engine), [End::Aborted(2)]);
 }
 
-/// One is held by a client, on the other one something is in flight.
+/// A client holds one backend, and a command is in flight on the other one.
 #[test]
 fn at_the_former_address_of_a_server_what_is_there_ends_and_nothing_begins() {
     let mut engine = with_backends();
@@ -310,7 +310,7 @@ fn what_comes_of_an_attempt_at_the_former_address_says_nothing_of_the_new_one() 
     assert_eq!(engine.servers.primary().control.connection(), Some(connection(8)));
 }
 
-/// Clients wait for it, and are not to be kept waiting until their time is over.
+/// Clients wait for the server, and are not to be kept waiting until their time is over.
 #[test]
 fn an_only_server_that_moves_is_found_out_while_onramp_is_about_to_end_too() {
     let mut engine = with_backends();
@@ -346,7 +346,7 @@ fn set_up() -> Summary {
     Summary { kept, ..Summary::default() }
 }
 
-/// A worker that has opened a backend whose login is over, where the primary is one of a group or is not. With it the number of the last backend
+/// A worker that has opened a backend and logged it in. The primary is one of a group or is not. Returns also the number of the last backend
 /// before that one.
 fn with_new_backend(is_of_group: bool) -> (Engine, BackendKey, u64) {
     let mut engine = with_backends();
@@ -364,8 +364,8 @@ fn with_new_backend(is_of_group: bool) -> (Engine, BackendKey, u64) {
     (engine, key, asked)
 }
 
-/// Whether it may be used once its login is over, and once the primary's check has answered something that was asked before and after it
-/// was connected.
+/// Says whether the backend may be used once its login is over. Says the same once the primary's check has answered a question that was put
+/// before the backend was connected, and one that was put after.
 fn used(is_of_group: bool) -> [bool; 3] {
     let (mut engine, key, asked) = with_new_backend(is_of_group);
     let mut seen = Vec::new();
@@ -377,14 +377,14 @@ fn used(is_of_group: bool) -> [bool; 3] {
     seen.try_into().expect("three")
 }
 
-/// The process that it leads to may be another one than that which was the primary, and another worker would hear of that first.
+/// The backend's process may be another one than the primary's was, and another worker would hear of that first.
 #[test]
 fn a_backend_of_a_groups_primary_is_used_once_that_is_known_to_have_been_alive_later() {
     assert_eq!(used(true), [false, false, true]);
     assert_eq!(used(false), [true; 3], "no other server's");
 }
 
-/// The server has answered all that was asked on that connection.
+/// The server has answered all questions on that connection.
 #[test]
 fn a_backend_that_nobody_proves_is_not_said_to_have_no_answer() {
     let (mut engine, key, _) = with_new_backend(true);
@@ -399,7 +399,7 @@ fn a_backend_that_nobody_proves_is_not_said_to_have_no_answer() {
     }
 }
 
-/// As long as there was none, no backend could be opened for it.
+/// No backend could be opened for the statement as long as there was no primary.
 #[test]
 fn what_a_statement_has_waited_for_a_primary_does_not_count_once_there_is_one() {
     let mut engine = with_backends();

@@ -60,13 +60,13 @@ fn one_that_is_away_is_not_said_to_be_read_only() {
     assert_eq!(reason, "no server is up and takes writes");
 }
 
-/// As MariaDB says how far it is.
+/// Takes in a check with a position as MariaDB writes it.
 fn seen_with(cluster: &mut Cluster, at: Instant, place: usize, writable: bool, number: u32) {
     let position = format!("0-1-{number}");
     cluster.seen(at, place, Verdict { position, ..writes(place, writable) });
 }
 
-/// It may be back with less than it has said, and read-only.
+/// The server may be back with less than it has said, and read-only.
 #[test]
 fn one_that_was_lost_since_it_was_asked_is_not_turned_to() {
     let (mut cluster, settings) = two();
@@ -160,7 +160,7 @@ fn the_same_server_comes_back_with_whatever_it_has() {
     assert!(matches!(found, Some(Event::PrimaryFound { behind: Behind::Nothing, .. })), "{found:?}");
 }
 
-/// Those that it had before would do for all that it has written since.
+/// The GTIDs that the server had before would do for all that it has written since.
 #[test]
 fn what_was_written_without_gtids_is_not_taken_for_there() {
     let of_mysql = |place: usize, is_writable, last: u32, writes_without_gtids| Verdict {
@@ -183,7 +183,7 @@ fn what_was_written_without_gtids_is_not_taken_for_there() {
     }
 }
 
-/// What it had before was written with them, and is known.
+/// The transactions before that were written with GTIDs, and are known.
 #[test]
 fn a_server_that_comes_back_without_gtids_is_told_what_it_has_lost() {
     let of_mysql = |place: usize, is_writable, last: u32, writes_without_gtids| Verdict {
@@ -222,7 +222,7 @@ fn a_server_that_comes_back_without_gtids_is_told_what_it_has_lost() {
     assert_eq!(chosen.get().place, None);
 }
 
-/// Whoever has made it anew may not have known what only it had, and the program least of all.
+/// An operator who has made the server anew may not have known which transactions only it had, and Onramp least of all.
 #[test]
 fn a_former_primary_that_is_made_anew_takes_nothing_from_what_was_acknowledged() {
     let held = || {
@@ -265,7 +265,7 @@ fn a_former_primary_that_is_made_anew_takes_nothing_from_what_was_acknowledged()
     assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
 }
 
-/// Two names of one server that is read-only: it is not asked twice what the primary of them is.
+/// Two names of one server that is read-only: it is not asked twice which of them is the primary.
 #[test]
 fn one_server_by_several_addresses_is_said_to_be_one() {
     let (mut cluster, settings) = two();
@@ -328,7 +328,7 @@ fn two_that_take_writes_end_the_choice() {
     assert!(chosen.why().contains("take writes"), "{}", chosen.why());
 }
 
-/// Until a check that began later has found the server to take writes after all, or not to.
+/// The doubt ends when a check that began later has found the server to take writes after all, or not to.
 #[test]
 fn a_doubt_changes_nothing_before_the_server_has_been_asked_again() {
     let (mut cluster, settings) = two();
@@ -359,7 +359,7 @@ fn a_doubt_changes_nothing_before_the_server_has_been_asked_again() {
     assert!(!chosen.is_settled(first));
 }
 
-/// It takes no writes, whatever it says next.
+/// The server takes no writes, whatever it says next.
 #[test]
 fn a_doubt_holds_nothing_up_of_a_server_that_says_itself_that_it_takes_no_writes() {
     let (mut cluster, settings) = two();
@@ -376,7 +376,7 @@ fn a_doubt_holds_nothing_up_of_a_server_that_says_itself_that_it_takes_no_writes
     assert_eq!(chosen.get().place, None);
 }
 
-/// The other one has said that it takes writes, and does not answer since: it may have been made a copy of a third one by now.
+/// The other server has said that it takes writes, and does not answer since: it may have been made a copy of a third one by now.
 #[test]
 fn nobody_is_taken_by_what_it_said_before_that_was_the_choice() {
     let (mut cluster, settings) = two();
@@ -406,7 +406,7 @@ fn nobody_is_taken_by_what_it_said_before_that_was_the_choice() {
     assert!(cluster.choose(at(9), &chosen, &settings).is_some() && chosen.get().place == Some(1));
 }
 
-/// A primary and another server, and the former chosen.
+/// Makes a primary and another server. The first is chosen.
 fn with_primary(verdict: impl Fn(usize, bool) -> Verdict) -> (Cluster, Settings, Chosen) {
     let ((mut cluster, settings), chosen) = (two(), Chosen::default());
     cluster.seen(at(1), 0, verdict(0, true));
@@ -416,7 +416,7 @@ fn with_primary(verdict: impl Fn(usize, bool) -> Verdict) -> (Cluster, Settings,
     (cluster, settings, chosen)
 }
 
-/// The nodes of a Galera have agreed on another writer than the one that is chosen.
+/// Makes nodes of a Galera that have agreed on another writer than the chosen one.
 fn with_another_writer() -> (Cluster, Settings, Chosen) {
     let (mut cluster, settings, chosen) = with_primary(|place, is_first| member(place, u32::from(!is_first)));
     cluster.seen(at(2), 1, member(1, 0));
@@ -424,7 +424,7 @@ fn with_another_writer() -> (Cluster, Settings, Chosen) {
     (cluster, settings, chosen)
 }
 
-/// The present one goes on while that is asked.
+/// The present writer goes on while that is asked.
 #[test]
 fn the_writer_goes_on_while_the_next_one_is_asked() {
     let (mut cluster, settings, chosen) = with_another_writer();
@@ -434,7 +434,7 @@ fn the_writer_goes_on_while_the_next_one_is_asked() {
     assert!(cluster.choose(at(3), &chosen, &settings).is_some() && chosen.get().place == Some(1));
 }
 
-/// An operator begins a switchover to it before it is asked once more.
+/// An operator begins a switchover to the next one before it is asked once more.
 #[test]
 fn what_the_next_one_said_during_a_switchover_does_not_count() {
     let (mut cluster, settings, chosen) = with_another_writer();
@@ -449,7 +449,7 @@ fn what_the_next_one_said_during_a_switchover_does_not_count() {
     assert!(cluster.choose(at(9), &chosen, &settings).is_some() && chosen.get().place == Some(1));
 }
 
-/// Its process may be another one by now, which is in no group and takes writes all the same.
+/// The primary's process may be another one by now, which is in no group and takes writes all the same.
 #[test]
 fn a_primary_of_a_group_gets_nothing_new_between_the_loss_of_its_check_and_its_next_word() {
     let is_refused = |cluster: &mut Cluster| cluster.seen(at(2), 0, Verdict::unreached("connection refused"));
@@ -508,7 +508,7 @@ fn a_primary_of_no_group_goes_on_between_the_loss_of_its_check_and_its_next_word
     }
 }
 
-/// A doubt of the same moment waits for the next check. That it may be out of its group does not.
+/// A doubt of the same moment waits for the next check. A primary that may be out of its group does not.
 #[test]
 fn a_primary_of_a_group_that_is_in_doubt_gets_nothing_new_as_its_check_is_lost() {
     let (mut cluster, settings, chosen) = with_primary(of_group);
@@ -518,7 +518,7 @@ fn a_primary_of_a_group_that_is_in_doubt_gets_nothing_new_as_its_check_is_lost()
     assert_eq!(chosen.get().place, None);
 }
 
-/// It was started without the plugin. What it takes its group never gets.
+/// The server was started without the plugin. Its group never gets the writes that it takes.
 #[test]
 fn one_that_has_left_its_group_is_no_primary_as_long_as_others_are_members() {
     let (mut cluster, settings, chosen) = with_primary(of_group);

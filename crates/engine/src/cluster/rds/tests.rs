@@ -1,5 +1,5 @@
-//! What follows from answers of real servers of RDS. Where a server's variables are not among them, they are as the manual has them: a read replica is
-//! read_only (`{TrueIfReplica}`), and nothing else is.
+//! Verdicts on answers of real servers of RDS. Where a server's variables are not among the answers, they are as in the manual: a read
+//! replica is read_only (`{TrueIfReplica}`), and nothing else is.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::outside::named::ServerRole;
 
 type Answer = Result<Vec<u8>, &'static str>;
 
-/// What stands below a heading of the file of recorded answers.
+/// Returns the lines below a heading of the file of recorded answers.
 fn recorded(name: &str) -> Vec<&'static str> {
     let all = include_str!("recorded.txt");
     let heading = format!("== {name}\n");
@@ -27,7 +27,7 @@ fn recorded(name: &str) -> Vec<&'static str> {
     section.lines().filter(|line| !line.starts_with('#')).collect()
 }
 
-/// One row, as the mysql client prints it behind `\G`.
+/// Returns one row, as the mysql client prints it behind `\G`.
 fn status(name: &str) -> Answer {
     let lines = recorded(name).into_iter().filter_map(|line| line.split_once(':'));
     let (names, values): (Vec<&str>, Vec<&str>) =
@@ -37,7 +37,7 @@ fn status(name: &str) -> Answer {
 
 const NOBODY: fn() -> Answer = || Ok(answer(&["Source_Host", "Source_Port"], &[]));
 
-/// As MariaDB 10.11 says it.
+/// The error in the words of MariaDB 10.11.
 const NO_RIGHT_TO_SHOW: &str =
     "Access denied; you need (at least one of) the SUPER, SLAVE MONITOR privilege(s) for this operation";
 const NO_RIGHT_TO_CALL: &str =
@@ -48,7 +48,7 @@ fn variables(rows: &[[&str; 2]]) -> Answer {
     Ok(answer(&["Variable_name", "Value"], &rows))
 }
 
-/// An RDS for MariaDB, which answers so to both questions for its sources.
+/// Returns the verdict on an RDS for MariaDB with these answers to both questions for its sources.
 fn mariadb(read_only: &str, shown: Answer, called: Option<Answer>) -> Verdict {
     let own = variables(&[
         ["basedir", "/rdsdbbin/mariadb-10.11.9.R1/"],
@@ -62,7 +62,7 @@ fn mariadb(read_only: &str, shown: Answer, called: Option<Answer>) -> Verdict {
     judged("5.5.5-10.11.9-MariaDB-log", &answers)
 }
 
-/// An RDS for MySQL of this `server_uuid`, with these GTIDs.
+/// Returns the verdict on an RDS for MySQL of this `server_uuid`, with these GTIDs.
 fn mysql(id: &str, read_only: &str, gtids: &str, sources: Answer) -> Verdict {
     let mode = if gtids.is_empty() { "OFF_PERMISSIVE" } else { "ON" };
     let own = variables(&[
@@ -88,7 +88,7 @@ fn is_replica(verdict: &Verdict) -> bool {
     (verdict.role, verdict.is_well, verdict.is_writable) == (ServerRole::Replica, true, false)
 }
 
-/// Which of these servers is the primary.
+/// Returns the server that is the primary.
 fn primary(verdicts: &[&Verdict]) -> Result<usize, NoPrimary> {
     let standing = |verdict: &&Verdict| {
         let mut standing = Standing::new();
@@ -191,7 +191,7 @@ fn of_a_promoted_replica_and_its_former_source_neither_is_written_to() {
     assert!(is_primary(&open) && open.reason.contains("set read_only there"), "{}", open.reason);
 }
 
-/// The name leads to the standby then, which has the same volume: the same server for whoever asks it.
+/// The name leads to the standby then, which has the same volume. So it is the same server for everybody who asks.
 #[test]
 fn an_instance_that_has_failed_over_to_its_standby_is_the_primary_again() {
     let settings = two_servers();

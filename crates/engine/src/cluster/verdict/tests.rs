@@ -1,4 +1,4 @@
-//! Verdicts on what servers have answered.
+//! Verdicts on answers of servers.
 
 use super::*;
 use crate::cluster::reading::{NotJudged, Question, Round};
@@ -19,7 +19,7 @@ fn position(gtids: &str) -> (Question, Result<Vec<u8>, &'static str>) {
     (Question::Position, Ok(answer(&["@@global.gtid_executed"], &[&[gtids]])))
 }
 
-/// As MariaDB 10.11 answers SHOW ALL SLAVES STATUS, with the columns that matter.
+/// Answers as MariaDB 10.11 does to SHOW ALL SLAVES STATUS, with the columns that matter.
 fn slaves(rows: &[[&str; 7]]) -> (Question, Result<Vec<u8>, &'static str>) {
     let columns = [
         "Master_Host",
@@ -34,7 +34,7 @@ fn slaves(rows: &[[&str; 7]]) -> (Question, Result<Vec<u8>, &'static str>) {
     (Question::Replication, Ok(answer(&columns, &rows)))
 }
 
-/// As MySQL 8.0.22 and newer answer SHOW REPLICA STATUS.
+/// Answers as MySQL 8.0.22 and newer do to SHOW REPLICA STATUS.
 fn replicas(rows: &[[&str; 7]]) -> (Question, Result<Vec<u8>, &'static str>) {
     let columns = [
         "Source_Host",
@@ -103,7 +103,7 @@ fn a_replica_says_how_far_it_is_behind() {
     assert_eq!(verdict.reason, "read_only is on, it replicates from db1:3306");
 }
 
-/// The lag is NULL then, which is not 0; and the server is not down for that.
+/// The lag is NULL then, which is not 0. The server is not down for that.
 #[test]
 fn a_replica_that_has_stopped_says_why_and_is_no_lag_behind() {
     let read_only = with(&OF_MARIADB, &[("read_only", "ON")]);

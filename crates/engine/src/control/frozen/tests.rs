@@ -5,7 +5,7 @@ use crate::control::question::Question;
 use crate::frozen::plain::{bytes_of, read};
 use crate::ids::ServerKey;
 
-/// At rest, and with something in every place.
+/// A connection at rest, with something in every field.
 fn used(now: Instant) -> Control {
     let mut control = Control::new(ServerKey::at(1));
     control.state = State::Idle;

@@ -1,4 +1,4 @@
-//! What is known of peers as plain data ([`crate::frozen`]), and back. The service account's connection stays, and with it its locks.
+//! Knowledge of peers as plain data ([`crate::frozen`]), and back. The service account's connection stays, and with it its locks.
 
 use seam::Instant;
 
@@ -19,7 +19,7 @@ pub(crate) struct FrozenPeers {
     asked: Option<Distance>,
     refused: Option<Distance>,
     work: FrozenWork,
-    /// By their slots.
+    /// The peers by their slots.
     peers: Vec<(u32, FrozenPeer)>,
     strangers: Vec<u64>,
     holders: Vec<Holder>,

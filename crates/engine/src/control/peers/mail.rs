@@ -34,31 +34,33 @@ use crate::errors::Undelivered;
 use crate::workers::letter::{Kill, Outcome, Owner, PEER_TIMEOUT, Rights, Sender};
 use crate::workers::onramps::millis_of;
 
-/// As long as letters are under way, both sides look so often: where one statement is cancelled hundreds may be, and such a look takes the
-/// server less than a tenth of a millisecond.
+/// The time between two looks of either side while letters are under way. Where one statement is cancelled hundreds may be, and such a
+/// look takes the server less than a tenth of a millisecond.
 const QUICK: Duration = Duration::from_millis(5);
 
 /// The recipient looks as often for so long behind the latest letter and its answer: where one is cancelled, others are.
 const LIVELY: Duration = Duration::from_secs(1);
 
-/// What nobody has answered is taken back, and then told: what is taken back cannot be read any more. So long it may take, where the server answers
-/// late or has refused: less than the second that [`PEER_TIMEOUT`] leaves of how long a killer waits.
+/// A letter without an answer is taken back, and then its sender is told: a letter that is taken back cannot be
+/// read any more. Taking it back may last this long, where the server answers late or has refused. This is less
+/// than the second that [`PEER_TIMEOUT`] leaves of a killer's wait.
 const TAKEN_BACK_WITHIN: Duration = Duration::from_millis(500);
 
-/// The peer carries a letter out for so long. Its sender waits a second longer: both reckon by the server's clock, of which they know as much as the
-/// quickest answer tells, and a letter shall not be carried out whose sender has just told that nobody answers.
+/// The time in which the peer carries a letter out. Its sender waits a second longer. Both reckon by the server's
+/// clock, which they know as well as the quickest answer tells. No letter is to be carried out after its sender
+/// has told that nobody answers.
 const CARRIED_OUT_FOR: Duration = PEER_TIMEOUT.saturating_sub(Duration::from_secs(1));
 
-/// So many KILLs may wait for one peer: about what becomes of them within [`PEER_TIMEOUT`], at two for each [`QUICK`] or so.
+/// The number of KILLs that may wait for one peer: about as many as are done within [`PEER_TIMEOUT`], at two for each [`QUICK`] or so.
 const MOST_WAITING: usize = 512;
 
-/// Where the server has refused to give a lock back, that is tried again after a while.
+/// The pause before the server is asked again to give a lock back, which it has refused.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 
-/// What has come of a letter, as a lock says it.
+/// Outcomes of a letter, as a lock says them.
 const VERDICTS: [Outcome; 3] = [Outcome::Done, Outcome::NoSuchClient, Outcome::Denied];
 
-/// What has come by mail.
+/// News that has come by mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// A peer wants a client of ours killed, and waits to hear what has come of it.
@@ -67,41 +69,41 @@ pub(crate) enum Delivery {
         victim: u32,
         query_only: bool,
         rights: Rights,
-        /// How long ago it was said.
+        /// The time since the KILL was said.
         age: Duration,
     },
-    /// That has come of a KILL of ours.
+    /// The outcome of a KILL of ours.
     Outcome(Kill, Outcome),
 }
 
-/// This Onramp's letters on one server.
+/// The letters of this Onramp on one server.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
-    /// Without it nothing is sent or read.
+    /// The key of the letters. Without a key nothing is sent or read.
     key: Option<LetterKey>,
     /// The server's clock at the beginning of ours, in milliseconds: at least and at most, since a question takes time.
     clock: Option<(u64, u64)>,
-    /// Of the latest letter.
+    /// The number of the latest letter.
     number: u32,
-    /// By the connections of those they are for.
+    /// Letters to peers, by the peers' connections.
     outgoing: BTreeMap<u64, Outgoing>,
-    /// By the connections of those they are from: each peer has an entry.
+    /// Letters from peers, by the peers' connections: each peer has an entry.
     incoming: BTreeMap<u64, Incoming>,
     looked: Option<Instant>,
-    /// What was looked for then, in the order of the answer's columns.
+    /// The latest looks, in the order of the answer's columns.
     looks: Vec<Look>,
     lively_until: Option<Instant>,
-    /// When the server has refused something of which it will be asked again.
+    /// The time at which the server has refused something that it will be asked for again.
     refused: Option<Instant>,
     deliveries: VecDeque<Delivery>,
 }
 
-/// What is for one peer.
+/// Letters for one peer.
 #[derive(Debug, Default)]
 struct Outgoing {
-    /// By whom they are, so that whoever says very many keeps nobody else waiting.
+    /// KILLs by owner, so that an owner with very many keeps nobody else waiting.
     waiting: BTreeMap<Owner, VecDeque<Order>>,
-    /// Whose turn it was.
+    /// The owner that had the latest turn.
     turn: Option<Owner>,
     sent: Option<Sent>,
 }
@@ -112,27 +114,27 @@ struct Order {
     since: Instant,
 }
 
-/// A letter whose locks are held, or about to be taken.
+/// A letter with locks that are held, or about to be taken.
 #[derive(Debug)]
 struct Sent {
     number: u32,
     bits: Bits,
     /// `None` once it is of no use any more: its locks are to be given back.
     order: Option<Order>,
-    /// Nobody has answered it in time, which is told once its locks are given back.
+    /// An order that nobody has answered in time. This is told once its locks are given back.
     given_up: Option<Order>,
 }
 
-/// What is from one peer.
+/// Letters from one peer.
 #[derive(Debug, Default, PartialEq)]
 struct Incoming {
     /// The number of the latest letter; they begin at 1.
     latest: u32,
-    /// A letter is there, and is to be read: it may be the latest one still.
+    /// True where a letter is there, and is to be read: it may be the latest one still.
     is_there: bool,
-    /// There was one at the last look.
+    /// True where there was a letter at the last look.
     was_there: bool,
-    /// What has come of the latest, as long as the sender has not been told.
+    /// The outcome of the latest letter, as long as the sender has not been told.
     verdict: Option<usize>,
     /// The lock that tells the sender.
     answered: Option<(u32, usize)>,
@@ -226,7 +228,7 @@ impl Mail {
         self.deliveries.pop_front()
     }
 
-    /// That has come of a peer's letter.
+    /// Notes the outcome of a peer's letter.
     pub(super) fn settle(&mut self, sender: Sender, outcome: Outcome) {
         if let Some(incoming) = self.incoming.get_mut(&sender.connection)
             && incoming.latest == sender.number
@@ -259,7 +261,7 @@ impl Mail {
         }
     }
 
-    /// What is to be done at once, if anything.
+    /// The question that is to be asked at once, if any.
     pub(super) fn due(&self, now: Instant) -> Option<PeersQuestion> {
         if self.refused.is_some_and(|at| now < at + REFUSED_FOR) {
             return None;
@@ -278,7 +280,7 @@ impl Mail {
         })
     }
 
-    /// When to look the next time, where that is sooner than usual.
+    /// The time of the next look, where that is sooner than usual.
     pub(super) fn next_look(&self, now: Instant) -> Option<Instant> {
         let is_lively = self.lively_until.is_some_and(|until| now < until) && !self.incoming.is_empty();
         let waits = self.outgoing.values().any(|outgoing| outgoing.sent.is_some());
@@ -382,7 +384,7 @@ impl Mail {
         self.outgoing.entry(to).or_default().sent = sent;
     }
 
-    /// How many columns a look has.
+    /// The number of columns that a look has.
     pub(super) fn width(&self) -> usize {
         self.looks.len()
     }
@@ -470,7 +472,7 @@ impl Mail {
 }
 
 impl Outgoing {
-    /// One more. Returns what there is no room for.
+    /// Adds one more order. Returns an order that there is no room for.
     fn push(&mut self, order: Order) -> Option<Order> {
         self.waiting.entry(order.kill.rights.owner).or_default().push_back(order);
         if self.waiting.values().map(VecDeque::len).sum::<usize>() <= MOST_WAITING {
@@ -483,7 +485,7 @@ impl Outgoing {
         newest
     }
 
-    /// Whose turn is next.
+    /// The owner that has the next turn.
     fn next_owner(&self) -> Option<Owner> {
         let behind = self.turn.map_or(Bound::Unbounded, Bound::Excluded);
         let next = self.waiting.range((behind, Bound::Unbounded)).next();
@@ -506,7 +508,7 @@ impl Outgoing {
         order
     }
 
-    /// What nobody has answered.
+    /// Takes the KILLs that nobody has answered.
     fn take_kills(&mut self) -> Vec<Kill> {
         let sent = self.sent.as_mut().and_then(|sent| sent.order.take().or(sent.given_up.take()));
         let waiting = std::mem::take(&mut self.waiting).into_values().flatten();
@@ -515,7 +517,7 @@ impl Outgoing {
 }
 
 impl Incoming {
-    /// The sender has read it, or does not wait for it any more.
+    /// True where the sender has read the answer, or does not wait for it any more.
     fn has_old_answer(&self) -> bool {
         self.answered.is_some_and(|(number, _)| !self.was_there || number != self.latest)
     }

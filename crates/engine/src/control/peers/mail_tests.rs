@@ -115,7 +115,7 @@ fn bits_of_letter(server: &Locks) -> Vec<String> {
     server.held.keys().filter(is_bit).cloned().collect()
 }
 
-/// Somebody else's connection that sees the names, as accounts can that may see the server's own tables of locks.
+/// A stranger's connection sees the names of the locks, as accounts can that may see the server's own tables of locks.
 #[test]
 fn locks_of_others_forge_no_letter_and_no_answer() {
     let mut server = Locks::default();
@@ -151,7 +151,7 @@ fn locks_of_others_forge_no_letter_and_no_answer() {
     assert_eq!(both[0].deliveries(), []);
 }
 
-/// An anonymous account lets in whoever calls himself as the service account.
+/// An anonymous account lets in every client that calls itself as the service account.
 #[test]
 fn the_name_of_the_service_account_alone_is_not_enough() {
     let mut server = Locks::default();
@@ -232,7 +232,7 @@ fn a_letter_says_how_old_its_kill_is() {
     }
 }
 
-/// What comes of a KILL that one has said, and that the other has read, at these times.
+/// The delivery of a KILL that one Onramp has said and that the other has read, at these times.
 fn carried(from: &mut Mail, said: Instant, to: &mut Mail, read: Instant) -> Option<Delivery> {
     to.know(&BTreeSet::from([7]));
     from.send(said, 8, kill(4));
@@ -324,7 +324,7 @@ fn the_latest_word_of_the_clock_counts_where_it_disagrees() {
     }
 }
 
-/// One user's KILLs of whatever there is not, hundreds of them, and another one's.
+/// One user has hundreds of KILLs of clients that do not exist, and another user has one KILL.
 #[test]
 fn a_crowd_of_one_user_keeps_others_waiting_for_no_longer_than_itself() {
     let mut server = Locks::default();
@@ -374,7 +374,7 @@ fn hundreds_become_known_before_anybody_is_told_that_nobody_answers() {
     assert_eq!(done, 500);
 }
 
-/// Somebody may interrupt the service account's statements.
+/// An administrator may interrupt the service account's statements.
 #[test]
 fn a_lock_that_is_not_given_back_is_no_part_of_the_next_letter() {
     let mut server = Locks::default();
@@ -397,7 +397,7 @@ fn a_lock_that_is_not_given_back_is_no_part_of_the_next_letter() {
     assert_eq!(letters(&mut both[1]).into_iter().map(|(_, kill)| kill).collect::<Vec<_>>(), [kill(7)]);
 }
 
-/// Its locks stay until the server ends its connection.
+/// The locks of the Onramp stay until the server ends its connection.
 #[test]
 fn a_letter_of_one_that_hangs_is_not_read_again_and_again() {
     let mut server = Locks::default();

@@ -1,4 +1,4 @@
-//! When a server is asked for peers, and what follows from its answers.
+//! The times at which a server is asked for peers, and what follows from its answers.
 
 use seam::Instant;
 
@@ -14,12 +14,12 @@ use crate::settings::Settings;
 use crate::workers::letter::{Kill, Outcome, Sender};
 
 impl Server {
-    /// Whether this worker counts peers: one does for all.
+    /// Says whether this worker counts peers: one does for all.
     pub(in crate::control) fn counts_peers(settings: &Settings, pool: &Pool) -> bool {
         settings.counts_peers && pool.worker == 0
     }
 
-    /// When the server is to be asked for peers.
+    /// The time at which the server is to be asked for peers.
     pub(in crate::control) fn next_look_at_peers(
         &self,
         now: Instant,
@@ -67,12 +67,12 @@ impl Server {
         self.control.peers.send(now, slot, kill);
     }
 
-    /// That has come of a peer's KILL.
+    /// Notes the outcome of a peer's KILL.
     pub(crate) fn settle_kill_of_peer(&mut self, sender: Sender, outcome: Outcome) {
         self.control.peers.mail.settle(sender, outcome);
     }
 
-    /// What has come from peers and has not been taken in.
+    /// Takes the next delivery from peers that has not been taken in.
     pub(crate) fn next_from_peers(&mut self, now: Instant) -> Option<Delivery> {
         self.control.peers.mail.expire(now);
         self.control.peers.mail.next_delivery()

@@ -1,4 +1,4 @@
-//! What the service account asks about peers.
+//! Questions of the service account about peers.
 
 use super::work::Told;
 
@@ -6,29 +6,29 @@ use super::work::Told;
 pub(super) const SLOT: &str = "onramp.slot.";
 pub(super) const AT_WORK: &str = "onramp.at_work.";
 pub(super) const SATURATED: &str = "onramp.saturated.";
-/// In the order in which they are asked for, each of all slots.
+/// The names of the locks, in the order in which they are asked for, each of all slots.
 pub(super) const NAMES: [&str; 3] = [SLOT, AT_WORK, SATURATED];
 
 /// The server closes a connection that has been silent for a minute, where that is the one with the slot, which is never silent for longer than
 /// [`super::EVERY`]. Without that the locks of a machine that has vanished would stay for hours.
 pub(super) const SILENCE: &str = "SET @@session.wait_timeout = 60";
 
-/// As it was before [`SILENCE`]: where nobody is counted, nothing is asked every second.
+/// Puts back the state from before [`SILENCE`]: where nobody is counted, nothing is asked every second.
 pub(super) const USUAL_SILENCE: &str = "SET @@session.wait_timeout = DEFAULT";
 
 /// Seconds since 1970 with a fraction: by the server's clock they try other limits one after the other.
 pub(super) const CLOCK: &str = "UNIX_TIMESTAMP(NOW(6))";
 
-/// What the service account asks about peers, in this order.
+/// A question of the service account about peers. They are asked in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PeersQuestion {
-    /// To be forgotten soon.
+    /// Has the server forget the connection soon after it falls silent.
     Silence,
-    /// For the first slot that is free.
+    /// Asks for the first slot that is free.
     Slot,
-    /// Who holds which slot, and who is at work?
+    /// Asks who holds which slot, and who is at work.
     Holders,
-    /// Whose connections are these?
+    /// Asks which accounts have these connections.
     Accounts,
     /// The others are told what is waited for here.
     Tell(Told),
@@ -38,7 +38,7 @@ pub(crate) enum PeersQuestion {
     UsualSilence,
     /// Are there letters, or answers to ours? Asked along with the holders, and more often while letters are under way.
     Mail,
-    /// What does the letter say that is from this connection?
+    /// Asks for the content of the letter that is from this connection.
     ReadLetter(u64),
     /// A letter is sent to this connection.
     Post(u64),
@@ -46,7 +46,7 @@ pub(crate) enum PeersQuestion {
     Withdraw(u64),
     /// A letter from it has been carried out.
     Answer(u64),
-    /// It has read that.
+    /// Drops the answer to this connection, which has read it.
     ForgetAnswer(u64),
 }
 

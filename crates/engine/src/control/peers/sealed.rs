@@ -1,5 +1,5 @@
-//! What a letter between Onramps consists of, and the names of the locks that it is made of. Both are for those alone who know the service
-//! account's password.
+//! The content of a letter between Onramps, and the names of the locks that a letter is made of. Only holders of the service account's password
+//! can make or read both.
 
 use std::fmt;
 
@@ -12,11 +12,12 @@ use crate::workers::letter::{Kill, Rights};
 pub(super) const LETTER: &str = "onramp.letter.";
 pub(super) const ANSWER: &str = "onramp.answer.";
 
-/// The number, the client's id, what kind of KILL it is, by whom, and when. Another meaning of these bytes needs another word in the seal
-/// ([`LetterKey::seal`]): during an upgrade Onramps of two versions read each other's letters.
+/// The bytes of the letter's number, the client's id, the kind of the KILL, the killer, and the time. Another
+/// meaning of these bytes needs another word in the seal ([`LetterKey::seal`]): during an upgrade Onramps of two
+/// versions read each other's letters.
 const CONTENT: usize = 4 + 4 + 1 + 16 + 4;
 
-/// Of bits that are read by chance or by mistake, one letter in 2^64 is taken for whole.
+/// Bytes of the seal: of bits that are read by chance or by mistake, one letter in 2^64 is taken for whole.
 const SEAL: usize = 8;
 
 const LETTER_BYTES: usize = CONTENT + SEAL;
@@ -28,7 +29,7 @@ pub(super) type Bits = [u8; LETTER_BYTES];
 /// Half of a digest is in a name: nobody finds two inputs with the same one, by 2^64 of work, before the connections in them have ended.
 const NAME_BYTES: usize = 16;
 
-/// What Onramps with the same service account have in common and others have not: made of its password.
+/// A key that only Onramps with the same service account share: it is made of that account's password.
 ///
 /// Names of locks can be tried by any account of the server, and are seen by those who may see more. So each try at the password by them takes
 /// the 5,000 rounds that a server's own `caching_sha2_password` has.
@@ -96,7 +97,7 @@ impl LetterKey {
         bits
     }
 
-    /// What a letter says, by a digit for each bit; `None` where it is not whole, or not from there.
+    /// Reads the content of a letter, a digit for each bit; `None` where the letter is not whole, or not from there.
     pub(super) fn decode(&self, from: u64, to: u64, text: &[u8]) -> Option<Content> {
         if text.len() != BITS {
             return None;
@@ -126,7 +127,7 @@ impl LetterKey {
 }
 
 impl fmt::Debug for LetterKey {
-    /// Without the key.
+    /// Writes nothing of the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LetterKey")
     }
@@ -141,14 +142,14 @@ const QUERY_ONLY: u8 = 1;
 const OF_ALL: u8 = 2;
 const BY_SYSTEM_USER: u8 = 4;
 
-/// What a letter says.
+/// The content of a letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) number: u32,
     pub(super) victim: u32,
     pub(super) query_only: bool,
     pub(super) rights: Rights,
-    /// When the KILL was said: milliseconds by the server's clock, the last 32 bits.
+    /// The time at which the KILL was said: milliseconds by the server's clock, the last 32 bits.
     pub(super) said: u32,
 }
 

@@ -8,17 +8,17 @@ use crate::control::peers::mail::Delivery;
 #[derive(Default)]
 pub(super) struct Locks {
     pub(super) held: BTreeMap<String, u64>,
-    /// By the numbers of connections: the user, where that is to be seen.
+    /// Users by the numbers of connections, where the user is to be seen.
     pub(super) threads: BTreeMap<u64, &'static str>,
     /// Questions that it refuses, by what is in them.
     pub(super) refuses: Option<&'static str>,
-    /// What it was asked.
+    /// The questions that the server was asked.
     pub(super) asked: Vec<String>,
-    /// What stands between adds so much to numbers of connections.
+    /// The number that a program in between adds to numbers of connections.
     pub(super) between: u64,
-    /// When it is asked, by the clocks of all.
+    /// The time at which the server is asked, by the clocks of all.
     pub(super) now: Instant,
-    /// So far its own clock is ahead of those.
+    /// The time by which the Onramp's own clock is ahead of those.
     pub(super) ahead: Duration,
 }
 
@@ -147,7 +147,7 @@ pub(super) struct Onramp {
     pub(super) peers: Peers,
     pub(super) connection: u64,
     onramps: Onramps,
-    /// For how long its statements have waited, in microseconds.
+    /// Microseconds for which the Onramp's statements have waited.
     saturated_for: u64,
     views: Views,
     pub(super) now: Instant,
@@ -190,7 +190,7 @@ impl Onramp {
         self.peers.asked_anew(self.key.as_ref());
     }
 
-    /// What is asked once it is time, until nothing more follows.
+    /// Asks all questions once it is time, until nothing more follows.
     pub(super) fn look(&mut self, server: &mut Locks) {
         self.now = self.peers.next(self.now).expect("it counts").max(self.now);
         self.ask(server);

@@ -1,4 +1,4 @@
-//! What the service account asks about peers, as the server is asked.
+//! The texts in which the service account asks the server about peers.
 
 use std::fmt::Write as _;
 

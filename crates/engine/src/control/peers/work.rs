@@ -1,4 +1,4 @@
-//! What the other Onramps are told of the statements that wait at this one.
+//! News of the statements that wait at this Onramp, for the others.
 
 use std::time::Duration;
 
@@ -6,32 +6,32 @@ use seam::Instant;
 
 use crate::frozen::Distance;
 
-/// An Onramp whose statements have waited is at work for so long: loads come in bursts, and each change of the permits is a new start for
-/// those who find their limit.
+/// An Onramp is at work for so long after its statements have waited. Loads come in bursts, and each change of the permits is a new start for
+/// Onramps that find their limit.
 const AT_WORK_FOR: Duration = Duration::from_secs(10);
 
-/// Where statements wait for a quarter of the time the limit is used, as measurements of it have it. Who uses less leaves the server to the
-/// others, whatever may be his.
+/// The divisor of the time: a limit is used where statements wait for a quarter of the time, as measurements of it have it. An Onramp that
+/// uses less leaves the server to the others, whatever its own part may be.
 const USED: u64 = 4;
 
-/// What the others are told.
+/// A piece of news for the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// This one is at work from now on, or not any more.
+    /// The Onramp is at work from now on, or not any more.
     AtWork(bool),
-    /// Its statements wait much of the time from now on, or not any more.
+    /// The Onramp's statements wait much of the time from now on, or not any more.
     Saturated(bool),
 }
 
-/// Whether statements wait, and what has been said of it.
+/// Says whether statements wait, and what the others have been told of that.
 #[derive(Debug, Default)]
 pub(super) struct Work {
-    /// Until when we are at work.
+    /// The time until which we are at work.
     until: Option<Instant>,
     is_saturated: bool,
-    /// When that was looked at, and for how long statements had waited until then at each of the servers, in microseconds.
+    /// The time of the last look, and for how long statements had waited until then at each of the servers, in microseconds.
     seen: Option<(Instant, Vec<u64>)>,
-    /// The server knows it.
+    /// True where the server knows that we are at work.
     says_at_work: bool,
     says_saturated: bool,
 }
@@ -79,7 +79,7 @@ impl Work {
         self.until.is_some()
     }
 
-    /// Whether statements have waited since the last look, and for how long until now at each of the servers, in microseconds.
+    /// Notes whether statements have waited since the last look, and for how long until now at each of the servers, in microseconds.
     pub(super) fn look(&mut self, now: Instant, have_waited: bool, saturated_for: &[u64]) {
         if have_waited {
             self.until = Some(now + AT_WORK_FOR);
@@ -95,7 +95,7 @@ impl Work {
         }
     }
 
-    /// What the server is to be told.
+    /// The news that the server is to be told.
     pub(super) fn change(&self) -> Option<Told> {
         let at_work = self.is_at_work();
         let is_known = at_work == self.says_at_work;
@@ -112,7 +112,7 @@ impl Work {
         self.change_of_saturation()
     }
 
-    /// Likewise whether we are saturated.
+    /// Notes whether the server has heard that we are saturated.
     pub(super) fn say_saturated(&mut self, is_said: bool) {
         self.says_saturated = is_said;
     }
@@ -133,7 +133,7 @@ mod tests {
         looks_at(work, &waits.iter().map(|&wait| [wait]).collect::<Vec<_>>())
     }
 
-    /// Likewise at each of several servers.
+    /// Does the same at each of several servers.
     fn looks_at<const N: usize>(work: &mut Work, waits: &[[u64; N]]) -> Vec<bool> {
         let (mut now, mut waited) = (Instant::START, [0; N]);
         work.look(now, true, &waited);

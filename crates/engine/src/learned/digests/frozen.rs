@@ -1,4 +1,4 @@
-//! What is known of kinds of statements as plain data ([`crate::frozen`]), and back.
+//! Knowledge of kinds of statements as plain data ([`crate::frozen`]), and back.
 
 use seam::Instant;
 

@@ -21,8 +21,8 @@ pub(crate) fn shown(text: &[u8], statement: &Classification, mode: LexMode) -> O
     Some(shown)
 }
 
-/// Behind the first word after which the servers' grammar has a password: `IDENTIFIED`, `PASSWORD`, `MASTER_PASSWORD`,
-/// `SOURCE_PASSWORD` and their like.
+/// Returns the end of the first word after which the servers' grammar has a password: `IDENTIFIED`, `PASSWORD`,
+/// `MASTER_PASSWORD`, `SOURCE_PASSWORD` and their like.
 pub(crate) fn end_before_password(shown: &str) -> Option<usize> {
     let mut start = 0;
     steps::add(shown.len());
@@ -53,7 +53,7 @@ mod tests {
         );
     }
 
-    /// As MySQL 9 and MariaDB 11 write them, right or wrong.
+    /// The texts are as MySQL 9 and MariaDB 11 write them, right or wrong.
     #[test]
     fn passwords_are_not_shown() {
         for text in [

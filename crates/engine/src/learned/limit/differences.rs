@@ -4,14 +4,15 @@
 /// down may cost so much of it. Between the two nothing moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Worth {
-    /// With a tenth more, 0.4 % more work is worth it. Where a limit comes to rest by that, 2 to 4 % are left of what none would bring.
+    /// A tenth more permits is worth 0.4 % more work. Where a limit comes to rest by that, 2 to 4 % are left of what none would bring.
     Little,
-    /// With twice as many, a fifth more work is: for what is dear by itself, where a server either needs more of it by far, or none.
+    /// Twice as many is worth a fifth more work. This is for a limit that is dear by itself, where a server either needs far more of it, or
+    /// none.
     Much,
 }
 
 impl Worth {
-    /// Of a step up, and what may be lost by one down.
+    /// The part of the gain that a step up has to bring, and the part that a step down may lose.
     fn parts(self) -> (f64, f64) {
         match self {
             Self::Little => (0.04, 0.02),
@@ -22,8 +23,8 @@ impl Worth {
 
 /// A difference so far beyond the least that counts needs no more than two measurements that agree (a natural logarithm). Twice
 /// of it needs no more than one where the limit is to be the smaller one: a limit that was lowered by mistake is tried again,
-/// while a server that drowns needs help soon. Four times of it needs one in any case. On a machine whose own speed varies by as
-/// much, it has to be [`BEYOND_NOISE`] times that.
+/// while a server that drowns needs help soon. Four times of it needs one in any case. On a machine with a speed that varies by
+/// as much, the difference has to be [`BEYOND_NOISE`] times that.
 const PLAIN: f64 = 0.15;
 const BEYOND_NOISE: f64 = 4.0;
 
@@ -36,13 +37,13 @@ const LOOK_EVERY: u32 = 4;
 /// After so many pairs at a time the rest is left for another time: some two seconds at full speed.
 pub(super) const AT_A_TIME: u32 = 12;
 
-/// Of more pairs than this half is forgotten: what was found long ago may not hold any more.
+/// Pairs beyond which half of them is forgotten: a result from long ago may not hold any more.
 const REMEMBERED: u32 = 64;
 
-/// How sure a step has to be, as quantiles of the normal distribution: seven times in ten upwards, nine times in ten downwards,
-/// where no more than what may be lost ([`Worth`]) is at stake by what is asked. More is not better: on a server that gets ever slower by each thread,
-/// and never quite stops getting more done, a limit that waits to be sure stays low, which costs more than steps that were of no
-/// use. In the model of the tests, whose machine is faster or slower by a third now and then, 0.5 loses 1 to 2 %, and 2 loses 11.
+/// The certainty that a step needs, as quantiles of the normal distribution: seven times in ten upwards, nine times in ten downwards, where no
+/// more than what may be lost ([`Worth`]) is at stake by what is asked. More is not better. On a server that gets ever slower by each thread,
+/// and never quite stops getting more done, a limit that waits to be sure stays low. That costs more than steps that were of no use. The machine
+/// in the model of the tests is faster or slower by a third now and then: there 0.5 loses 1 to 2 %, and 2 loses 11.
 const SURE_UPWARDS: f64 = 0.5;
 const SURE_DOWNWARDS: f64 = 1.28;
 
@@ -88,8 +89,8 @@ impl Differences {
         self.largest = self.largest.max(difference);
     }
 
-    /// Decides whether the other limit should take the place of the present one, on a machine whose speed varies by `noise` from
-    /// one measurement to the next.
+    /// Decides whether the other limit should take the place of the present one. `noise`: the variation of the machine's speed
+    /// from one measurement to the next.
     pub(super) fn verdict(&self, present: u32, other: u32, noise: f64, worth: Worth) -> Verdict {
         if self.count == 0 {
             return Verdict::Open;
@@ -125,7 +126,7 @@ impl Differences {
         self.sum / f64::from(self.count)
     }
 
-    /// By how much the mean may be wrong, where it is to be as sure as this quantile of the normal distribution is.
+    /// The amount by which the mean may be wrong, where the mean is to be as sure as this quantile of the normal distribution is.
     fn uncertainty(&self, sure: f64) -> f64 {
         let (count, mean) = (f64::from(self.count), self.mean());
         let variance = (self.squares / count - mean * mean).max(0.0) * count / (count - 1.0);

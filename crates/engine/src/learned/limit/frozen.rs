@@ -16,7 +16,7 @@ use crate::frozen::Distance;
 pub(crate) struct FrozenMeter {
     statements: u64,
     work: [u64; DRAWERS],
-    /// In microseconds.
+    /// Saturated time, in microseconds.
     saturated: u64,
     saturated_since: Option<Distance>,
     counts_always: bool,
@@ -101,7 +101,8 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         }
     }
 
-    /// Puts it in the place of what is there. The ranges are those of whoever froze it: [`Self::change`] is due where there may be others.
+    /// Puts the frozen findings in the place of the present ones. Their ranges are those of the freezing side: [`Self::change`] is due where
+    /// these may differ.
     pub(crate) fn thaw(&self, frozen: FrozenMeter, now: Instant) {
         let FrozenMeter { statements, work, saturated, saturated_since, counts_always, next_look, limits } =
             frozen;

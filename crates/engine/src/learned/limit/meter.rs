@@ -19,13 +19,13 @@ pub(super) const NEVER: u64 = u64::MAX;
 /// The counts of all workers while statements wait for the same reason, and the limits that follow from them.
 #[derive(Debug)]
 pub(crate) struct Meter<const LIMITS: usize> {
-    /// A limit is to be found; otherwise nothing is counted.
+    /// True where a limit is to be found; otherwise nothing is counted.
     pub(super) on: AtomicBool,
     pub(super) statements: AtomicU64,
-    /// By drawer, see [`Work`].
+    /// Work by drawer, see [`Work`].
     pub(super) work: [AtomicU64; DRAWERS],
     pub(super) saturated: AtomicU64,
-    /// Since when statements wait, in microseconds.
+    /// The time since which statements wait, in microseconds.
     pub(super) saturated_since: AtomicU64,
     /// True if ended statements count also while nobody waits ([`Limit::counts_always`]).
     pub(super) counts_always: AtomicBool,
@@ -52,7 +52,7 @@ impl Served {
 }
 
 impl<const LIMITS: usize> Meter<LIMITS> {
-    /// For limits in these ranges; `None` where one is given.
+    /// Makes a meter for limits in these ranges; `None` where a limit is given.
     pub(crate) fn new(ranges: [Option<Range>; LIMITS]) -> Self {
         Self {
             on: AtomicBool::new(ranges.iter().any(Option::is_some)),
@@ -112,7 +112,7 @@ impl<const LIMITS: usize> Meter<LIMITS> {
         }
     }
 
-    /// For how long statements have waited until now, in microseconds.
+    /// Microseconds for which statements have waited until now.
     pub(crate) fn saturated_for(&self, now: Instant) -> u64 {
         let since = self.saturated_since.load(SeqCst);
         let going_on = if since == NEVER { 0 } else { now.as_micros().saturating_sub(since) };

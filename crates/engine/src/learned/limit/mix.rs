@@ -9,10 +9,10 @@ pub(super) const DRAWERS: usize = 32;
 /// Mixes of which half of the work or more is of other kinds are different ones. Below that, the share of one kind may come and go by chance.
 const DIFFERENCE: f64 = 0.5;
 
-/// So many measurements in a row have to tell of another mix: what ended in one of them may have waited for a change for long.
+/// Measurements in a row that have to tell of another mix: statements that ended in one of them may have waited for a change for long.
 const IN_A_ROW: u32 = 2;
 
-/// So many mixes are remembered, the latest: more than a day has jobs that differ.
+/// Mixes that are remembered, the latest: more than a day has jobs that differ.
 const REMEMBERED: usize = 16;
 
 /// The time that ended statements take as a rule, in microseconds, by drawer.
@@ -20,12 +20,12 @@ const REMEMBERED: usize = 16;
 pub(crate) struct Work(pub(super) [u64; DRAWERS]);
 
 impl Work {
-    /// One more statement, of the kind with this fingerprint.
+    /// Adds one more statement, of the kind with this fingerprint.
     pub(super) fn add(&mut self, fingerprint: u64, micros: u64) {
         self.0[drawer(fingerprint)] += micros;
     }
 
-    /// By drawer, where there is any.
+    /// The parts of the work by drawer, where there is any.
     pub(super) fn parts(self) -> impl Iterator<Item = (usize, u64)> {
         self.0.into_iter().enumerate().filter(|&(_, work)| work > 0)
     }
@@ -88,7 +88,7 @@ pub(super) struct Known {
 pub(super) struct Mixes {
     /// The present one first, then those before it.
     pub(super) known: Vec<Known>,
-    /// So many measurements in a row have told of another one.
+    /// Measurements in a row that have told of another mix.
     pub(super) others: u32,
 }
 
@@ -100,14 +100,14 @@ pub(super) struct Change {
 }
 
 impl Mixes {
-    /// This is the best limit for the mix that was measured last, unless that was another one than the present.
+    /// Notes the best limit for the mix that was measured last, unless that mix was another one than the present.
     pub(super) fn note_best(&mut self, best: u32) {
         if let Some(present) = self.known.first_mut().filter(|_| self.others == 0) {
             present.best = Some(best);
         }
     }
 
-    /// Each limit that is known is another one from now on.
+    /// Changes each limit that is known.
     pub(super) fn change_each(&mut self, change: impl Fn(u32) -> u32) {
         for known in &mut self.known {
             known.best = known.best.map(&change);

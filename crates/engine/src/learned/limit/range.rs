@@ -1,33 +1,33 @@
-//! Where a limit is to be found, and how a server is divided among several Onramps.
+//! The range in which a limit is to be found, and how a server is divided among several Onramps.
 
 use super::differences::Worth;
 
-/// Where a limit is to be found.
+/// The range in which a limit is to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The least value of the limit, from 1.
     pub least: u32,
-    /// And at most so much, not less.
+    /// The largest limit, which is at least `least`.
     pub most: u32,
-    /// Where it begins, as far as these allow.
+    /// The limit to begin with, as far as these allow.
     pub start: u32,
     /// The gain that a higher limit has to bring.
     pub worth: Worth,
-    /// Among whom the server is divided; the other numbers are for this Onramp.
+    /// The Onramps that the server is divided among. The other numbers are for this one.
     pub division: Division,
 }
 
 /// Among how many Onramps a server is divided, this one counted, so that both are from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Division {
-    /// Those that have had statements that wait, lately.
+    /// Onramps that have had statements waiting lately.
     pub at_work: u32,
-    /// Those whose statements wait much of the time now: they send as many as they may.
+    /// Onramps with statements that wait much of the time now: they send as many as they may.
     pub saturated: u32,
 }
 
 impl Division {
-    /// There is no other, or none that counts.
+    /// The division where there is no other Onramp, or none that counts.
     pub const NONE: Self = Self { at_work: 1, saturated: 1 };
 }
 
@@ -37,15 +37,15 @@ impl Range {
         limit.clamp(least, self.most.max(least))
     }
 
-    /// So many statements of all Onramps are at the server together where this one has so many, and each of the others that send as many as
-    /// they may `usual`: they are taken to have as many. Where others have next to none, the server is this one's.
+    /// The number of statements of all Onramps together at the server, where this one has `limit`. Each of the others that send as many as
+    /// they may is taken to have `usual`, as many as this one has. Where others have next to none, the server is this one's.
     pub(super) fn together(self, limit: u32, usual: u32) -> u32 {
         limit.saturating_add((self.division.saturated - 1).saturating_mul(usual))
     }
 
-    /// By how much the logarithm of the server's speed is larger with `other` than with `best`, where that of this Onramp's is larger by so
-    /// much. A busy server gives each Onramp what part of all statements there is its own: who sends more gets more, however little
-    /// more the server does, and by his own speed alone each would send ever more.
+    /// The gain of the whole server, as a logarithm, with `other` instead of `best`, where this Onramp's own gain is `difference`. A busy
+    /// server gives each Onramp a part by its part of all statements. An Onramp that sends more gets more, however little more the server
+    /// does: by its own speed alone each would send ever more.
     pub(super) fn of_server(self, best: u32, other: u32, difference: f64) -> f64 {
         let part = |limit: u32| (f64::from(limit) / f64::from(self.together(limit, best))).ln();
         difference - (part(other) - part(best))

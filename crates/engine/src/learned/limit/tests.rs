@@ -37,20 +37,20 @@ struct Bench {
     ended: f64,
     /// How much a stretch of 10 ms may be faster or slower by chance.
     noise: f64,
-    /// By how much the machine itself is faster or slower for some hundred milliseconds, as a logarithm: usually, and now.
+    /// Logarithms by which the machine itself is faster or slower for some hundred milliseconds: usually, and now.
     unrest: f64,
     machine: f64,
     /// How many seconds of the undisturbed machine there have been.
     machine_time: f64,
     random: u64,
-    /// Which kind of statement runs.
+    /// The kind of statement that runs.
     kind: u64,
-    /// How many there may be at a time: with a larger limit none waits.
+    /// Statements that there may be at a time: with a larger limit none waits.
     clients: f64,
     changes: Vec<(Instant, u32)>,
     /// Statements that run for each permit.
     for_a_permit: f64,
-    /// Whether it is its turn to try another limit.
+    /// True where this Onramp has its turn to try another limit.
     may_try: bool,
 }
 
@@ -74,7 +74,7 @@ impl Bench {
         }
     }
 
-    /// From -1 to 1.
+    /// A random number from -1 to 1.
     fn random(&mut self) -> f64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -124,7 +124,7 @@ fn best_of(server: Server) -> f64 {
 const SERVERS: [(&str, Server); 4] =
     [("cores", bound_by_cores), ("locks", bound_by_locks), ("disk", bound_by_disk), ("both", bound_by_both)];
 
-/// So many measurements after a change, the limit is where it should be: 15 seconds.
+/// Measurements after a change within which the limit is where it should be: 15 seconds.
 const UNTIL_FOUND: u32 = 150;
 
 fn until_found() -> Duration {
@@ -348,7 +348,7 @@ fn a_server_that_drowns_is_not_waited_for() {
     assert!(bench.now.since(since) <= 2 * INTERVAL, "{:?}", bench.now.since(since));
 }
 
-/// What is lost against the best fixed limit, on machines whose own speed varies, as those of a cloud do.
+/// The part of the best fixed limit's work that is done, on machines with a speed that varies by itself, as that of a cloud's does.
 fn share_on_a_restless_machine(server: Server, unrest: f64, seed: u64) -> f64 {
     let mut bench = Bench { unrest, ..Bench::new(0.1, seed) };
     bench.run(server, until_found(), 1.0);
@@ -429,7 +429,7 @@ impl Together {
         (after - before) / time.as_secs_f64()
     }
 
-    /// They find limits with which hardly less is done than with the best.
+    /// Checks that the limits that are found do hardly less than the best ones.
     fn come_near(mut self, best: f64, server: Server, what: &str) {
         self.run(server, until_found());
         let share = self.run(server, Duration::from_secs(60)) / best;

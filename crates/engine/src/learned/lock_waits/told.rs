@@ -1,4 +1,4 @@
-//! What a server tells of those who wait for locks, and how it is asked.
+//! A server's answers on who waits for locks, and the questions for them.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use seam::Instant;
 
 use crate::ids::ServerKey;
 
-/// Which threads of a server wait, by its own word.
+/// The threads of a server that wait, by its own word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockWaits {
     pub(crate) server: ServerKey,
-    /// When it was asked.
+    /// The time at which the server was asked.
     pub(crate) asked: Instant,
     pub(crate) waits: Vec<LockWait>,
 }
 
-/// Which clients of one worker hold locks on a server.
+/// The clients of one worker that hold locks on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockHolders {
     pub(crate) server: ServerKey,
@@ -23,18 +23,18 @@ pub struct LockHolders {
     pub(crate) holders: Vec<(u32, u32)>,
 }
 
-/// One thread of the server waits for another: ids as in its PROCESSLIST.
+/// A thread of the server that waits for another: ids as in the server's PROCESSLIST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockWait {
     pub(crate) waiter: u32,
-    /// Where that is known.
+    /// The thread that holds the lock, where that is known.
     pub(crate) holder: Option<u32>,
 }
 
 /// The lock wait in which a statement in flight was last seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SeenWait {
-    /// Since when, about: that is when the statement began, since the server does not say when it came to the lock.
+    /// The start of the wait, about. This is when the statement began, since the server does not say when the statement came to the lock.
     pub(crate) since: Instant,
     /// The thread of the server that holds the lock.
     pub(crate) thread: u32,
@@ -47,9 +47,9 @@ pub(crate) struct SeenWait {
 pub struct Blocker {
     /// Statements that did.
     pub waits: u64,
-    /// How long, all together.
+    /// The time of all these waits together.
     pub time: Duration,
-    /// How long the one that waited longest did.
+    /// The time of the longest wait.
     pub longest: Duration,
 }
 
@@ -111,7 +111,7 @@ fn number(text: &[u8]) -> Option<u64> {
 }
 
 impl LockWaits {
-    /// None yet of those for which a server is asked now.
+    /// Lock waits of a server that is asked now, without any yet.
     pub(crate) fn new(server: ServerKey, now: Instant) -> Self {
         Self { server, asked: now, waits: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! What is known of long statements as plain data ([`crate::frozen`]), and back. Those that run and wait are counted where they are.
+//! Knowledge of long statements as plain data ([`crate::frozen`]), and back. Statements that run and wait are counted where they are.
 
 use std::sync::atomic::Ordering::SeqCst;
 

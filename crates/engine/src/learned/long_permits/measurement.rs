@@ -1,4 +1,4 @@
-//! What a number of long statements does to them, and to others: measured, and followed by the next number.
+//! The effect that a number of long statements has on them, and on others: measured, and followed by the next number.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ impl Pace {
         u128::from(self.time) * 100 > u128::from(self.usual) * u128::from(percent)
     }
 
-    /// What was lost in the time `seen`, beyond a quarter of what is usual; microseconds.
+    /// The loss in the time `seen`, beyond a quarter of the usual time; microseconds.
     fn lost(self, seen: u64) -> u64 {
         let lost = u128::from(self.time).saturating_sub(u128::from(self.usual) * 5 / 4);
         u64::try_from(lost * u128::from(seen) / u128::from(self.usual.max(1))).unwrap_or(u64::MAX)
@@ -35,12 +35,12 @@ impl Pace {
 /// How long statements take compared with what they took when few ran.
 #[derive(Debug, PartialEq)]
 pub(super) struct Measurement {
-    /// When the number was changed: statements that began before that say nothing about it.
+    /// The time at which the number was changed: statements that began before that say nothing about it.
     pub(super) changed_at: Instant,
-    /// When the measurement began.
+    /// The time at which the measurement began.
     pub(super) begun_at: Instant,
     pub(super) count: u32,
-    /// None of these has taken a tenth longer than usual.
+    /// True while none of these has taken a tenth longer than usual.
     pub(super) even: bool,
     pub(super) long: Pace,
     pub(super) others: Pace,
@@ -52,9 +52,9 @@ pub(super) struct Measurement {
     pub(super) failed_at: Option<u32>,
     /// How many ran beyond the permits when the others were last seen, where more have been tried since.
     pub(super) in_company: Option<u32>,
-    /// None is tried before.
+    /// No more are tried before this time.
     pub(super) rest_until: Instant,
-    /// If the next try fails, the one after it comes so many times the time of a long statement later.
+    /// If the next try fails, the try after it comes so many times the time of a long statement later.
     pub(super) pause: u32,
 }
 
@@ -62,23 +62,23 @@ pub(super) struct Measurement {
 /// either way is off by a tenth at most in four of five cases.
 const FEWEST: u32 = 16;
 
-/// Of statements none of which takes a tenth longer than usual, so many are enough. Where each processor had two of them they would
+/// Statements that are enough where none of them takes a tenth longer than usual. Where each processor had two of them they would
 /// take twice as long, and hardly one would be as short, however much their times differ.
 const FEWEST_EVEN: u32 = 4;
 
-/// They are alone where all others together take less than so many hundredths of their time: health checks and the like.
+/// The part of the long statements' time, in hundredths, below which all others count for nothing: health checks and the like.
 const ALONE: u32 = 1;
 
-/// So many times as many are tried where they are alone, and twice as many where they are not. From a quarter of 16 permits to 64 it is two
-/// steps then.
+/// The factor by which more are tried where long statements are alone; twice as many are tried where they are not. From a quarter of 16
+/// permits to 64 there are two steps then.
 const STEP_ALONE: u32 = 4;
 
 /// A try is over where other statements have lost so much by it, beyond a quarter of their usual time; microseconds. Where they take twice as
 /// long, that is after 0.13 seconds.
 const ENOUGH: u64 = 100_000;
 
-/// As much of other statements as usually takes so long, and comes in no less, shows whether they are slowed down by a quarter: a pause
-/// of the server's disk or the like must not be taken for the long ones' work; microseconds.
+/// Time of other statements that shows for certain whether they are slowed down by a quarter, where no less of them come in than usual:
+/// a pause of the server's disk or the like must not be taken for the long ones' work; microseconds.
 const CERTAIN: u64 = 10 * ENOUGH;
 
 /// After a try that failed, the next one comes later and later, from so many times the time that it took on up to this many, since a try

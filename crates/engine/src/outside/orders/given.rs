@@ -1,4 +1,4 @@
-//! What somebody outside has ordered.
+//! Orders that somebody outside has given.
 
 use std::collections::VecDeque;
 
@@ -12,23 +12,23 @@ use crate::outside::kills_under_way::KillsUnderWay;
 use crate::outside::orders::to_be_ended::OutsideKill;
 use crate::workers::letter::{Killed, Outcome};
 
-/// What somebody outside has ordered.
+/// Orders that somebody outside has given.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
-    /// When open transactions are given up, once draining has begun.
+    /// The time at which open transactions are given up, once draining has begun.
     pub(crate) draining: Option<Instant>,
-    /// No new statement goes to the server, see [`crate::Engine::pause`].
+    /// True while no new statement goes to the server, see [`crate::Engine::pause`].
     pub(crate) paused: bool,
     /// Statements that are to be ended.
     pub(crate) kills: Vec<OutsideKill>,
-    /// What the server has been asked to end, and has not answered yet.
+    /// KILLs that the server has been asked for, and has not answered yet.
     pub(crate) kills_under_way: KillsUnderWay,
-    /// What has become of an operator's KILLs at other Onramps, by the numbers of the orders.
+    /// Outcomes of an operator's KILLs at other Onramps, by the numbers of the orders.
     pub(crate) killed_at_peers: VecDeque<(u64, KilledAtPeer)>,
 }
 
 impl Orders {
-    /// What has become of an operator's KILL of a client that another Onramp has.
+    /// Notes the outcome of an operator's KILL of a client that another Onramp has.
     pub(crate) fn killed_at_peer(&mut self, order: u64, killed: &Killed) {
         let outcome = match killed.outcome {
             Outcome::NoSuchClient | Outcome::OfServer(_) => KilledAtPeer::NoSuchClient,
@@ -42,7 +42,7 @@ impl Orders {
         self.killed_at_peers.push_back((order, outcome));
     }
 
-    /// The clients of whom the server is to be asked to end something.
+    /// The clients with something that the server is to be asked to end.
     pub(crate) fn victims<'a>(
         &'a self,
         clients: &'a Table<ClientKey, Client>,
@@ -51,13 +51,13 @@ impl Orders {
     }
 }
 
-/// What has become of an operator's KILL of a client that another Onramp has.
+/// The outcome of an operator's KILL of a client that another Onramp has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KilledAtPeer {
-    /// That one has ended it, or has begun to.
+    /// The other Onramp has ended the client, or has begun to.
     Done,
-    /// That one has no client with this id either.
+    /// The other Onramp has no client with this id either.
     NoSuchClient,
-    /// Why that one could not be told, or has not answered: a sentence.
+    /// The reason why the other Onramp could not be told, or has not answered: a sentence.
     Failed(String),
 }

@@ -1,15 +1,15 @@
-//! What is to be ended by somebody outside, or by a client's KILL.
+//! Statements and connections that somebody outside, or a client's KILL, is to end.
 
 use seam::Instant;
 
 use crate::ids::ClientRef;
 use crate::workers::letter::{Ending, Killed};
 
-/// Who is to hear that a KILL has been carried out, and that one's worker, or the one that tells another Onramp.
+/// The worker that hears of the outcome of a KILL, and the outcome. It is the killer's worker, or the one that tells another Onramp.
 pub(crate) type Told = (usize, Killed);
 
-/// A statement or connection that the server has to end. The victim's own user asks for it, whom the server lets end what is its
-/// own.
+/// A statement or connection that the server has to end. The victim's own user asks for that, since the server lets a user end
+/// what is its own.
 #[derive(Debug)]
 pub(crate) struct OutsideKill {
     pub(in crate::outside) victim: ClientRef,
@@ -17,21 +17,22 @@ pub(crate) struct OutsideKill {
     /// True if the client stays. What it has said since is not meant.
     pub(in crate::outside) query_only: bool,
     pub(in crate::outside) since: Instant,
-    /// Who hears of it.
+    /// The worker that hears of the outcome.
     pub(in crate::outside) told: Option<Told>,
 }
 
 impl OutsideKill {
-    /// Somebody wants that of a client since then.
+    /// Makes an order to end what a client has on the server, which somebody wants since then.
     pub(crate) fn new(victim: ClientRef, ending: Ending, query_only: bool, since: Instant) -> Self {
         Self { victim, ending, query_only, since, told: None }
     }
 }
 
-/// What a client's KILL of another client has the server end.
+/// The order to the server that a client's KILL of another client leads to.
 pub(crate) enum Kills {
-    /// What runs of a client of this worker's, which is looked at until the server is asked.
+    /// The victim is a client of this worker. Onramp looks at the victim's statement until it asks the server.
     Own(Box<OutsideKill>),
-    /// Of another worker's, which alone could see that it has ended meanwhile; on the server of this choice, by its number.
+    /// The victim is a client of another worker. Only that worker could see that its statement has ended
+    /// meanwhile. `choice` is the number of the choice of the server.
     OfOtherWorker { choice: u32 },
 }

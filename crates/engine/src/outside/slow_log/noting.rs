@@ -21,11 +21,11 @@ use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::settings::Settings;
 
-/// Of a text as it was sent so many bytes are kept at most, where that is wanted: enough to run most statements again, and as much as
-/// a statement costs anyway.
+/// Bytes of a text that are kept at most as it was sent, where that is wanted: enough to run most statements again, and as much as a
+/// statement costs anyway.
 const LONGEST_TEXT: usize = 4096;
 
-/// What is looked at, and not changed, where a statement may be worth a line.
+/// Parts of the engine that are looked at, and not changed, where a statement may be worth a line.
 pub(crate) struct Surroundings<'a> {
     pub(crate) now: Instant,
     pub(crate) settings: &'a Settings,
@@ -40,7 +40,7 @@ pub(crate) struct Surroundings<'a> {
 /// How an execution went.
 #[derive(Clone, Copy)]
 struct Outcome {
-    /// How long it waited for its start; `None` where the request knows.
+    /// The time that the statement waited for its start; `None` where the request knows.
     waited: Option<Duration>,
     backend: Option<u32>,
     end: SlowEnd,
@@ -247,7 +247,7 @@ impl Outcome {
     }
 }
 
-/// Whose statement it is, where it is one that a client has asked for and that ends: replicas read the binary log without an end.
+/// The client that asked for a statement, where that is one with an end: replicas read the binary log without an end.
 fn client_of(owner: Owner) -> Option<ClientKey> {
     match owner {
         Owner::Client { client, command } if is_client_s(command) => Some(client),
@@ -278,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    /// What is given of a text with its literals.
+    /// The text with its literals, as far as it is given.
     fn sent_of(text: &str) -> Option<String> {
         let statement = sql::classify(text.as_bytes(), LexMode::default());
         let command = RequestKind::Query;

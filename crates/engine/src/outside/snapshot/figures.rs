@@ -1,4 +1,4 @@
-//! What a worker counts and measures.
+//! The counts and measurements of a worker.
 
 use seam::Instant;
 
@@ -29,7 +29,7 @@ use crate::settings::{Settings, ThreadHandling};
 const WHOLE_WAITS: [WaitReason; 4] =
     [WaitReason::HighQueue, WaitReason::LowQueue, WaitReason::LongQueue, WaitReason::Urgent];
 
-/// What a worker counts and measures, on all servers. Nothing is changed by a look.
+/// The counts and measurements of a worker, on all servers. A look changes nothing.
 pub struct Figures<'a> {
     pub(in crate::outside) now: Instant,
     pub(in crate::outside) settings: &'a Settings,
@@ -46,7 +46,7 @@ pub struct Figures<'a> {
     pub(in crate::outside) connections: u32,
     /// How many backends have been opened, or have changed their account.
     pub(in crate::outside) names_given: u64,
-    /// An operator has the pool rest.
+    /// True while an operator has the pool rest.
     pub(in crate::outside) paused: bool,
 }
 
@@ -72,7 +72,7 @@ impl Figures<'_> {
         waits
     }
 
-    /// What is measured, on all servers.
+    /// The measurements on all servers.
     pub fn measures(&self) -> Measures {
         let mut measures = self.views.measures.clone();
         for reader in self.readers.engines() {
@@ -83,14 +83,14 @@ impl Figures<'_> {
         measures
     }
 
-    /// What users and schemas have had done, where that is counted.
+    /// Statements and time by users and schemas, where they are counted.
     pub fn tallies(&self) -> TalliesByName {
         let mut tallies = self.views.tallies.clone();
         self.readers.engines().for_each(|reader| tallies += &reader.views.tallies);
         tallies
     }
 
-    /// Who holds what, on all servers.
+    /// Backends and their holders, on all servers.
     pub fn holders(&self) -> Holders {
         let mut holders = Holders::of(self.now, self.servers, self.clients);
         holders.pin_times = self.views.pin_counts.times();
@@ -225,7 +225,7 @@ impl Figures<'_> {
         std::iter::once(of_clients).chain(of_servers.flatten()).collect()
     }
 
-    /// Of the one server of this engine.
+    /// The use of limits at the one server of this engine.
     pub(crate) fn own_shares(&self) -> [Use; 4] {
         let pool = self.settings.thread_handling == ThreadHandling::PoolOfThreads;
         let most = |limit: u32| if pool { u64::from(limit) } else { u64::MAX };

@@ -45,33 +45,33 @@ pub struct ClientView {
     pub user: Option<String>,
     /// The account that the server chose, as user@host.
     pub account: Option<String>,
-    /// Its default schema.
+    /// The client's default schema.
     pub schema: Option<String>,
-    /// What it does.
+    /// The client's state.
     pub state: ClientState,
     /// Where its login is, before that has ended.
     pub login: Option<LoginStage>,
-    /// From the server's point of view.
+    /// True where the client is in a transaction from the server's point of view.
     pub in_transaction: bool,
-    /// How long its transaction has been open.
+    /// The time for which the client's transaction has been open.
     pub transaction: Option<Duration>,
     /// The server's id of the backend that it holds or that runs its statement.
     pub backend: Option<u32>,
-    /// The server of that backend, or the replica in whose queue its statement waits.
+    /// The server of that backend, or the replica that the client's waiting statement is queued for.
     pub server: Option<Address>,
     /// Why it holds its backend beyond a transaction.
     pub pins: Pins,
     /// The queue that its statement waits in.
     pub queue: Option<Queue>,
-    /// How long its statement has waited so far, where it waits.
+    /// The time that the client's statement has waited so far, where it waits.
     pub queued: Option<Duration>,
-    /// What that queue lacks at the moment.
+    /// The resource that the queue lacks at the moment.
     pub lacks: Option<WaitReason>,
-    /// How long the first statement in flight on its backend has run, where that is its own.
+    /// The time that the first statement in flight on the client's backend has run, where that is its own.
     pub running: Option<Duration>,
-    /// Since it was last heard of, or its last statement ended.
+    /// Time since the client was last heard of, or its last statement ended.
     pub idle: Duration,
-    /// How long it has taken none of its reply.
+    /// The time for which the client has taken none of its reply.
     pub stalled: Option<Duration>,
     /// The digest of its statement that waits or runs.
     pub digest: Option<u64>,
@@ -83,7 +83,7 @@ pub struct ClientView {
     pub session_state: Option<u32>,
     /// True if the client has changed or locked something, in its transaction or beyond, as far as is known.
     pub holds_locks: bool,
-    /// Others are known to wait for what it holds.
+    /// True where others are known to wait for what the client holds.
     pub blocks_others: bool,
     /// The lock that its statement was last seen to wait for on the server.
     pub lock_wait: Option<LockWaitView>,
@@ -98,9 +98,9 @@ pub struct BackendView {
     pub server: Address,
     /// The server's id, once it is known.
     pub thread_id: Option<u32>,
-    /// The user as whom it is logged in.
+    /// The name of the user that the backend is logged in as.
     pub user: String,
-    /// What it does, in small letters.
+    /// The backend's state.
     pub state: BackendState,
     /// The client that holds it.
     pub client: Option<u32>,
@@ -108,17 +108,17 @@ pub struct BackendView {
     pub in_flight: usize,
     /// `held`, `lent` or `none`.
     pub permit: PermitState,
-    /// How long the first statement in flight has run.
+    /// The time that the first statement in flight has run.
     pub running: Option<Duration>,
-    /// Since when it is idle or not ready yet.
+    /// Time for which the backend has been idle or not ready yet.
     pub idle: Option<Duration>,
     /// The schema that it is in.
     pub schema: Option<String>,
     /// The number of its session state.
     pub session_state: u32,
-    /// Not read from, because a client is slow.
+    /// True while the backend is not read from, because a client is slow.
     pub paused: bool,
-    /// The client that holds it has an open transaction.
+    /// True where the client that holds the backend has an open transaction.
     pub in_transaction: bool,
     /// The lock that the first statement in flight was last seen to wait for.
     pub lock_wait: Option<LockWaitView>,
@@ -127,7 +127,7 @@ pub struct BackendView {
 /// A statement waits for a row lock on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockWaitView {
-    /// How long, from the statement's beginning on.
+    /// The length of the wait, from the statement's beginning on.
     pub time: Duration,
     /// The server's id of the thread that holds the lock.
     pub thread: u32,
@@ -140,13 +140,13 @@ pub struct LockWaitView {
 pub struct DigestView {
     /// The numbers that have been counted.
     pub digest: Digest,
-    /// Since its first execution.
+    /// Time since the first execution of the digest.
     pub first_seen: Duration,
-    /// Since its latest one.
+    /// Time since the latest execution of the digest.
     pub last_seen: Duration,
     /// The worker's verdict on this kind.
     pub taken_for: TakenFor,
-    /// What a statement of it counts for, in percent of a permit.
+    /// The part of a permit that a statement of the kind takes, in percent.
     pub permit_percent: u32,
 }
 
@@ -155,18 +155,19 @@ pub struct DigestView {
 pub struct RoutedView {
     /// The digest; `None` for all together that have none, or found no place.
     pub digest: Option<u64>,
-    /// Its text, where that is known.
+    /// The digest's text, where that is known.
     pub text: Option<String>,
-    /// How many went where.
+    /// The numbers of statements that went to each place.
     pub routed: Routed,
 }
 
 /// A worker as a whole.
 #[derive(Clone, Debug)]
 pub struct WorkerView {
-    /// Its clients.
+    /// The worker's clients.
     pub clients: usize,
-    /// Its backends on all servers, those that are being opened included; likewise what follows, and what statements wait for.
+    /// The worker's backends on all servers, those that are being opened included. The figures that follow, and waits of statements, are of all
+    /// servers, too.
     pub backends: usize,
     /// Backends on which nothing runs and that nobody holds.
     pub idle_backends: usize,
@@ -176,19 +177,19 @@ pub struct WorkerView {
     pub transactions: usize,
     /// Permits that it holds.
     pub permits: u32,
-    /// Its statements that run without a permit, having lent it.
+    /// The worker's statements that run without a permit, having lent it.
     pub lent: usize,
     /// Statements that wait in each queue.
     pub queued: Queued,
     /// Reads that wait for a replica to have what they have to see, and are in no queue.
     pub waiting_for_replicas: usize,
-    /// What the queues lack at the moment, that of the primary first.
+    /// The resources that the queues lack at the moment. The lack at the primary goes before that at a replica.
     pub held_up_by: HeldUpBy,
-    /// How long the one that has waited longest for a backend has.
+    /// The wait of the statement that has waited longest for a backend.
     pub oldest_queued: Option<Duration>,
-    /// Likewise in each queue, those included that may not have one now.
+    /// The longest wait in each queue, of statements that may not have a backend now, too.
     pub longest_waits: LongestWaits,
-    /// Its statements have waited for a permit for longer than `thread_pool_stall_limit`.
+    /// True where the worker's statements have waited for a permit for longer than `thread_pool_stall_limit`.
     pub is_stalled: bool,
     /// Different session states.
     pub session_states: usize,
@@ -198,29 +199,29 @@ pub struct WorkerView {
     pub connections: u64,
     /// The counts since the start.
     pub totals: Totals,
-    /// Its longest turn of late: of the last minute at least, and of two at most.
+    /// The worker's longest turn of late: of the last minute at least, and of two at most.
     pub longest_turn: LongestTurn,
-    /// It has found the server and read its accounts, so that clients can log in.
+    /// True once the worker has found the server and read its accounts, so that clients can log in.
     pub has_accounts: bool,
-    /// The server answered last.
+    /// True where the server answered last.
     pub server_is_up: bool,
-    /// PAUSE holds.
+    /// True while PAUSE holds.
     pub paused: bool,
-    /// Backends may be left on a server that is not the primary, with clients that hold them or what they have sent there.
+    /// True where backends may be left on a server that is not the primary, with clients that hold them or what they have sent there.
     pub leaves_server: bool,
     /// Statements that went to the server.
     pub statements: u64,
     /// Statements among them that had waited for a permit.
     pub waited_for_permit: u64,
-    /// Clients for whose locks its statements have waited, by their ids: a thousand at most.
+    /// Clients that the worker's statements have waited for, since these hold locks. Their ids come with them, and they are a thousand at most.
     pub blockers: Vec<(u32, Blocker)>,
     /// The knowledge of the server's stored code. One worker has it for all, and the others know nothing.
     pub stored_code: StoredCodeView,
-    /// How much is in use of what each worker bounds for itself, or its part of what all have in common, by option.
+    /// The use of each resource that a worker bounds for itself, or the worker's part of a common one, by option.
     pub in_use: [(Limit, u64); 10],
-    /// The options whose bound was reached, with the bound and how often.
+    /// The options that set a bound which was reached, each with the bound and how often.
     pub limits_reached: Vec<(Limit, u64, u64)>,
-    /// Who was refused, and by what: some hundreds at most.
+    /// The refused parties, and what refused them: some hundreds at most.
     pub refused: Vec<Refused>,
     /// Where statements went, where reads go to replicas.
     pub routed: Routed,
@@ -229,10 +230,10 @@ pub struct WorkerView {
 /// See [`WorkerView::stored_code`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredCodeView {
-    /// How often it was read.
+    /// The number of times that the code was read.
     pub readings: u64,
-    /// How many of its four kinds (routines, triggers, views, defaults of columns) could not be read.
+    /// The number of its four kinds (routines, triggers, views, defaults of columns) that could not be read.
     pub unreadable: u64,
-    /// How many tables and views lead to such code that may change its session.
+    /// The number of tables and views that lead to code that may change the session.
     pub changing_names: u64,
 }

@@ -4,7 +4,8 @@ use super::WorkerView;
 use crate::readers::view::REFUSING;
 
 impl WorkerView {
-    /// What a reader has is the worker's too. Its guests are the worker's clients anyway; what is said of the server is of the primary.
+    /// Adds a reader's figures to the worker's. The reader's guests are the worker's clients anyway. Figures about the server stay those of the
+    /// primary.
     pub(super) fn take_in(&mut self, reader: Self) {
         self.backends += reader.backends;
         self.idle_backends += reader.idle_backends;

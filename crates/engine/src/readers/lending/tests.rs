@@ -16,7 +16,7 @@ fn what_a_node_that_is_down_was_asked_is_not_waited_for() {
     assert!(!engine.servers.primary().control.waits_for_cluster());
 }
 
-/// What sets the session state runs first, and may be what the server ends.
+/// A prelude that sets the session state runs first, and may be what the server ends.
 #[test]
 fn a_guest_that_is_killed_ahead_of_its_statement_does_not_go_on() {
     let mut engine = engine(1, Settings::default());

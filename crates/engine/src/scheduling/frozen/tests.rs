@@ -15,7 +15,7 @@ fn scheduling(digests_size: u32) -> Scheduling {
     Scheduling::new(&settings, workers, 0)
 }
 
-/// Something of all that there is.
+/// A worker's knowledge with something in every field.
 fn learned(now: Instant) -> Scheduling {
     let mut scheduling = scheduling(1);
     scheduling.digests.add(now, KIND, Some(String::from("select ?")));

@@ -7,7 +7,7 @@ use crate::backend::room::Room;
 use crate::ids::ServerKey;
 use crate::server_login::Established;
 
-/// Of which something is known in every place.
+/// A server with something known in every field.
 fn known(now: Instant) -> Server {
     let mut server = Server::new(ServerKey::at(1));
     let facts = |version| Some(Facts::new(&Established::of_test(version, Capabilities(u64::MAX))));

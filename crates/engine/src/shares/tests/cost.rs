@@ -1,5 +1,5 @@
-//! What a statement costs does not grow with how many wait: else a thousand customers' statements would cost each other a millisecond
-//! each.
+//! The cost of a statement does not grow with the number that wait. Otherwise a thousand customers' statements would cost each other
+//! a millisecond each.
 
 use std::collections::VecDeque;
 
@@ -10,8 +10,8 @@ use crate::workers::users::Users;
 /// Users, or whatever else there are many of: below and above the number at which meters are looked through.
 const MANY: [u32; 2] = [1_001, 5_000];
 
-/// What a statement may cost from its arrival to its end, with all questions that are asked in a turn. Each look at a flow, a
-/// user, a gate or a statement is a step.
+/// Steps that a statement may cost from its arrival to its end, with all questions that are asked in a turn. Each look at a
+/// flow, a user, a gate or a statement is a step.
 const STEPS: u64 = 100;
 
 /// Many clients that each want the next statement as soon as one has ended.
@@ -60,7 +60,7 @@ impl Crowd {
         );
     }
 
-    /// So many go, at most, or all that may.
+    /// Hands on so many statements at most, or all that may go.
     fn hand_on(&mut self, most: usize, short: bool) {
         let room = Room { short, long: true };
         let turn = Turn { now: at(self.millis), workers: ALONE, room, overdue_after: self.overdue_after };
@@ -70,7 +70,7 @@ impl Crowd {
         }
     }
 
-    /// One statement runs; then others go for which there is room, and everything is asked for that is asked for in a turn.
+    /// Runs one statement. Then others go that there is room for, and all questions of a turn are asked.
     fn run_one(&mut self, room: bool) {
         let client = self.handed_on.pop_front().expect("something goes on");
         self.shares.started(client_key(client), at(self.millis));
@@ -85,7 +85,7 @@ impl Crowd {
         let _ = (self.shares.oldest_held_up(), self.shares.is_newest_first(at(self.millis)));
     }
 
-    /// What each of so many statements costs.
+    /// Checks the cost of each of so many statements.
     fn cost(&mut self, room: bool) {
         self.hand_on(4, true);
         self.hand_on(usize::MAX, false);

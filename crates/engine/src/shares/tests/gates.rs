@@ -1,4 +1,4 @@
-//! Nobody is forgotten at a gate: where nobody goes any more, nobody may.
+//! Tests that nobody is forgotten at a gate: where nobody goes any more, nobody may.
 
 use std::net::IpAddr;
 

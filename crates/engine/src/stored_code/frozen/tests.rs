@@ -11,7 +11,7 @@ fn object(runs: Runs, name: &[u8], body: &[u8]) -> Object {
     Object { runs, schema: Some((*b"d").into()), name: name.into(), code, defaults: vec![(*b"e").into()] }
 }
 
-/// What the statement may do by stored code.
+/// The effects that the statement may have by stored code.
 fn effects(shared: &SharedCode, text: &[u8]) -> CodeEffects {
     let inside = Scope::In([Some(b"d"), None]);
     shared.library().1.hidden(text, LexMode::default(), true, inside).effects

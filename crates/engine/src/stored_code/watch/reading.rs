@@ -23,7 +23,7 @@ use crate::stored_code::questions::{self, CodeAnswers, CodeQuestion, ReadCode, R
 /// Reading may take a twentieth of the service account's time, and of what the server does for it.
 const PAUSE: u32 = 20;
 
-/// Where the server does not tell how many definitions there have been, it is asked again after this long.
+/// The pause after which the server is asked again, where it does not tell how many definitions there have been.
 const PAUSE_OF_REFUSAL: Duration = Duration::from_secs(60);
 
 impl Server {
@@ -40,7 +40,7 @@ impl Server {
     }
 }
 
-/// What reading a server's code has at hand beside the server.
+/// The parts that reading a server's code uses beside the server.
 pub(crate) struct AtHand<'a> {
     pub(crate) now: Instant,
     pub(crate) settings: &'a Settings,
@@ -62,7 +62,7 @@ impl Server {
         }
     }
 
-    /// When there will be something to ask.
+    /// The time at which there will be something to ask.
     pub(crate) fn next_code_turn(&self, now: Instant, pool: &Pool) -> Option<Instant> {
         if pool.worker != 0 {
             return None;
@@ -74,8 +74,8 @@ impl Server {
         }
     }
 
-    /// It has answered, or refused to. True where the service account may see more than its connection shows: it is to log in anew, and
-    /// the code is read then. Nothing is wrong with the server.
+    /// Takes the server's answer, or its refusal. Returns true where the service account may see more than its connection shows: it is
+    /// to log in anew, and the code is read then. Nothing is wrong with the server in that case.
     pub(crate) fn code_answered(
         &mut self,
         at_hand: &mut AtHand<'_>,
@@ -130,7 +130,7 @@ impl Server {
         }
     }
 
-    /// Behind an answer: the next question that has an answer, or the end.
+    /// Goes on behind an answer: with the next question that has an answer, or to the end.
     fn go_on_reading(&mut self, io: &mut Io, answered: CodeQuestion) {
         let facts = self.facts.as_ref().expect("known since the login");
         let (is_mariadb, version) = (facts.is_mariadb(), facts.version.major());
@@ -217,7 +217,7 @@ impl Server {
 }
 
 impl Watch {
-    /// Once.
+    /// Says once which kinds of code cannot be read.
     fn say_what_is_missing(&mut self, views: &mut Views, missing: Vec<&'static str>, reason: Option<String>) {
         if !std::mem::replace(&mut self.said, true) {
             views.event(Event::StoredCodeHidden { missing, reason });

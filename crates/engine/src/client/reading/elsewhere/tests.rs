@@ -13,7 +13,7 @@ fn command(kind: u8, text: &str) -> Vec<u8> {
     out
 }
 
-/// What the client is sent in a turn with these bytes of it.
+/// Returns the bytes that the client is sent in a turn with these bytes of it.
 fn turn(engine: &mut Engine, bytes: &[u8]) -> Vec<u8> {
     if !bytes.is_empty() {
         engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes });
@@ -37,7 +37,7 @@ fn engine_that_reads() -> Engine {
     engine(1, Settings { large_statement_size: 64, ..Settings::default() })
 }
 
-/// It is answered here, so that no server is needed.
+/// A large text that is answered here, so that no server is needed.
 fn large_begin() -> String {
     format!("BEGIN /*{}*/", "x".repeat(100))
 }
@@ -121,7 +121,7 @@ fn a_kill_ends_a_statement_that_is_being_read() {
     assert_ne!(turn(&mut engine, &command(0x0e, "")), b"", "and its client goes on");
 }
 
-/// Sent in pieces, so that its buffer is the one that is read: of one packet or two, and with attributes that come off it.
+/// The text is sent in pieces, so that its buffer is the one that is read: of one packet or two, and with attributes that come off it.
 #[test]
 fn a_text_that_comes_in_pieces_is_whole() {
     for (length, attributes) in [

@@ -5,7 +5,7 @@ use super::*;
 use crate::control::peers::questions::PeersQuestion;
 use crate::frozen::plain::{bytes_of, read};
 
-/// With something in every place.
+/// Peers with something in every field.
 fn used(now: Instant) -> Peers {
     let mut peers = Peers {
         own: 17,

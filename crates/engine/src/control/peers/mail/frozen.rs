@@ -1,4 +1,4 @@
-//! What is known of letters as plain data ([`crate::frozen`]), and back, while none is under way.
+//! Knowledge of letters as plain data ([`crate::frozen`]), and back, while no letter is under way.
 
 use seam::Instant;
 
@@ -13,7 +13,7 @@ pub(crate) struct FrozenMail {
     /// The server's clock now, in milliseconds: at least and at most.
     clock: Option<(u64, u64)>,
     number: u32,
-    /// Whose turn it was, by the connections of those for whom there have been letters.
+    /// The owner that had the latest turn at each peer, by the peer's connection.
     outgoing: Vec<(u64, Option<Owner>)>,
     incoming: Vec<(u64, Incoming)>,
     looked: Option<Distance>,
@@ -90,7 +90,7 @@ impl Outgoing {
 }
 
 impl Incoming {
-    /// What has come of a letter has been told, and nothing is to be read.
+    /// True where the outcome of a letter has been told, and nothing is to be read.
     fn rests(&self) -> bool {
         !self.is_there && self.verdict.is_none() && self.answered.is_none()
     }
