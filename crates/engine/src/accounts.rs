@@ -25,9 +25,10 @@ use crate::accounts::method::Method;
 use crate::accounts::requirement::Requirement;
 use crate::accounts::secret::{IdentityKey, Secret};
 use crate::frozen::plain::Plain;
+use crate::steps;
 use crate::workers::users::{Usage, Users};
 
-/// One account of the server.
+/// An account of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) user: Vec<u8>,
@@ -36,14 +37,14 @@ pub(crate) struct Account {
     /// The users of this machine who are this account without a password, where they come by a Unix socket (`unix_socket`,
     /// `auth_socket`); none for most accounts.
     pub(crate) socket_users: Vec<Vec<u8>>,
-    /// Its former password, which still counts (MySQL's RETAIN CURRENT PASSWORD).
+    /// The account's former password, which still counts (MySQL's RETAIN CURRENT PASSWORD).
     pub(crate) second: Option<Credential>,
     pub(crate) locked: bool,
-    /// Its password is so old that the server would not let it in.
+    /// True where the account's password is so old that the server would not let it in.
     pub(crate) expired: bool,
-    /// SUPER or CONNECTION ADMIN: may KILL other users' connections.
+    /// True where the account may KILL other users' connections, by SUPER or CONNECTION ADMIN.
     pub(crate) may_kill: bool,
-    /// MySQL's SYSTEM_USER: only others who have it may KILL its connections.
+    /// True where the account has MySQL's SYSTEM_USER: only others who have it may KILL its connections.
     pub(crate) is_system_user: bool,
     /// A hash of what new connections of it may do; empty where that cannot be read.
     pub(crate) rights: Vec<u8>,
@@ -61,7 +62,7 @@ impl Account {
         (self.user.clone(), self.user.clone(), self.host.clone())
     }
 
-    /// By which methods backends of it prove its password to the server.
+    /// The methods by which backends of the account prove its password to the server.
     pub(crate) fn methods(&self) -> Vec<Method> {
         match self.credential {
             Credential::Delegated(_) => vec![Method::Clear, Method::Dialog],
@@ -79,7 +80,7 @@ impl Account {
 
 #[cfg(test)]
 impl Account {
-    /// One that asks for nothing but its password.
+    /// Makes an account that asks for nothing but its password.
     pub(crate) fn of_test(user: &str, host: &str, credential: Credential) -> Self {
         Self {
             user: user.into(),
@@ -135,7 +136,7 @@ const DELEGATED: [&[u8]; 7] = [
 ];
 
 impl Credential {
-    /// From the columns `plugin` and `authentication_string` of the server's table. An empty plugin is the native one.
+    /// Makes a credential from the columns `plugin` and `authentication_string` of the server's table. An empty plugin is the native one.
     pub(crate) fn new(plugin: &[u8], stored: &[u8]) -> Self {
         match plugin {
             b"" | b"mysql_native_password" if stored.is_empty() => Self::Empty,
@@ -231,7 +232,7 @@ impl Plain for Accounts {
 #[derive(Default)]
 pub(crate) struct Accounts {
     sorted: Vec<Rc<Account>>,
-    /// Their places there, in the order of users and of hosts: each read on a replica asks for one, of many thousands perhaps.
+    /// Places of the accounts in the list, in the order of users and of hosts: each read on a replica asks for one, of many thousands perhaps.
     by_name: Vec<usize>,
     nobody: Vec<u8>,
     server: ServerKind,
@@ -239,7 +240,7 @@ pub(crate) struct Accounts {
 
 /// Stored for `caching_sha2_password` with the fewest rounds that servers make (`$A$005$`); no password has this hash.
 const NOBODY: &[u8] = b"$A$005$saltsaltsaltsaltsaltno-password-has-this-hash---------------43.";
-/// How much of it says how many rounds there are.
+/// The bytes of it that say how many rounds there are.
 const ROUNDS: std::ops::Range<usize> = 3..6;
 
 impl Accounts {
@@ -268,16 +269,27 @@ impl Accounts {
         found.ok().map(|at| &self.sorted[self.by_name[at]])
     }
 
-    /// The account that the server would choose for this user from this peer.
+    /// The account that the server would choose for this user from this peer: the first in its order, be it the user's or an anonymous one.
     pub(crate) fn find(&self, user: &[u8], peer: &Peer, name_resolution: bool) -> Option<&Rc<Account>> {
-        self.sorted.iter().find(|account| {
-            (account.user == user || account.user.is_empty())
-                && host_matches(&account.host, peer, name_resolution, self.server)
-        })
+        let matches =
+            |&place: &usize| host_matches(&self.sorted[place].host, peer, name_resolution, self.server);
+        let place = self.places_of(user).chain(self.places_of(b"")).filter(matches).min()?;
+        Some(&self.sorted[place])
+    }
+
+    /// The places of a user's accounts.
+    fn places_of(&self, user: &[u8]) -> impl Iterator<Item = usize> {
+        let begin = self.by_name.partition_point(|&place| *self.sorted[place].user < *user);
+        let of_user = move |&place: &usize| {
+            steps::add(1);
+            *self.sorted[place].user == *user
+        };
+        self.by_name[begin..].iter().copied().take_while(of_user)
     }
 }
 
-/// As many rounds as most accounts have: MySQL's `caching_sha2_password_digest_rounds` may have changed since some were made.
+/// The stored form of a password that nobody has, with the number of rounds that most accounts have: MySQL's
+/// `caching_sha2_password_digest_rounds` may have changed since some were made.
 fn nobody(accounts: &[Rc<Account>]) -> Vec<u8> {
     let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
     for account in accounts {
@@ -320,15 +332,15 @@ pub(crate) struct Identity {
     /// The server refuses new connections of this user (its password has changed, or its limit is reached): asked again
     /// after this.
     pub(crate) refused_until: Option<seam::Instant>,
-    /// A backend of it has had a role from its login on.
+    /// True where a backend of the identity has had a role from its login on.
     pub(crate) has_role: bool,
     /// The proof before that. A worker with an old copy of the accounts may have taken a former password for right since.
     earlier: Option<Secret>,
     /// True once its rights have changed. Clients that are logged in keep their backends; later logins get others.
     former: bool,
-    /// Where its latest login came from, where that was by TCP.
+    /// The address that the identity's latest login came from, where that was by TCP.
     pub(crate) address: Option<SocketAddr>,
-    /// Nobody has proved it yet: a backend logs in with it to find out.
+    /// True while nobody has proved the password yet: a backend logs in with it to find out.
     claimed: bool,
     /// The backends of its user, from the first one on.
     usage: std::cell::OnceCell<Usage>,
@@ -360,7 +372,7 @@ pub struct Proved {
 }
 
 impl fmt::Debug for Proved {
-    /// Without the secret.
+    /// Writes the identity without the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Proved").field("identity", &self.identity).finish_non_exhaustive()
     }
@@ -410,7 +422,7 @@ impl Identities {
         IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"))
     }
 
-    /// Its latest login came from there.
+    /// Notes the address that the identity's latest login came from.
     pub(crate) fn came_from(&mut self, id: IdentityId, peer: &Peer) {
         self.entries[id.0 as usize].address = match peer {
             Peer::Tcp(address) => Some(*address),
@@ -418,8 +430,8 @@ impl Identities {
         };
     }
 
-    /// Takes in a new copy of the accounts. A later login to an account whose rights have changed is another identity than the
-    /// clients that are in.
+    /// Takes in a new copy of the accounts. An account may have other rights now: a later login to it is another identity than
+    /// the clients that are in.
     pub(crate) fn compare(&mut self, accounts: &Accounts) {
         let entries = &mut self.entries;
         self.ids.retain(|(_, user, host), id| {
@@ -450,14 +462,14 @@ impl Identities {
             && accounts.named(&account.user, &account.host).is_some_and(same)
     }
 
-    /// How many hold each identity.
+    /// The number of holders of each identity.
     pub(crate) fn holder_counts(&self) -> BTreeMap<IdentityId, u32> {
         let id =
             |index| IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"));
         self.entries.iter().map(|(index, entry)| (id(index), entry.holders)).collect()
     }
 
-    /// How many hold it.
+    /// The number of holders of the identity.
     pub(crate) fn holders(&self, id: IdentityId) -> usize {
         self.entries[id.0 as usize].holders as usize
     }
@@ -485,7 +497,7 @@ impl Identities {
         }
     }
 
-    /// One holder less; true where it was the last, so that the number may soon mean somebody else.
+    /// Gives up one hold on the identity. Returns true where that was the last one, so that the number may soon mean somebody else.
     pub(crate) fn release(&mut self, id: IdentityId) -> bool {
         let entry = &mut self.entries[id.0 as usize];
         entry.holders -= 1;
@@ -515,7 +527,7 @@ impl Identities {
         self.entries[id.0 as usize].has_role = has_role;
     }
 
-    /// How many backends its user uses.
+    /// The use of backends by the identity's user.
     pub(crate) fn usage(&self, id: IdentityId, users: &Users) -> &Usage {
         let identity = self.identity(id);
         identity.usage.get_or_init(|| users.usage_of(&identity.account.user))

@@ -25,15 +25,15 @@ pub(crate) struct Logins {
     pub(crate) late_refusals: BTreeMap<(Instant, u64), LateRefusal>,
     /// Schemas of logins of which the server is being asked.
     pub(crate) schema_checks: BTreeMap<(IdentityId, Vec<u8>), SchemaCheck>,
+    /// The same by the client that the server is asked for: each statement that is queued looks here.
+    pub(crate) schema_askers: BTreeMap<ClientKey, (IdentityId, Vec<u8>)>,
     /// Schemas that a user was allowed to use, and when.
     pub(crate) known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
 }
 
 /// A user and a schema of which the server is being asked.
 pub(crate) struct SchemaCheck {
-    /// The client that the server is asked for.
-    pub(crate) asks: ClientRef,
-    /// Clients that wait for the answer.
+    /// Clients that wait for the answer, beside the one that the server is asked for.
     pub(crate) waiting: Vec<ClientRef>,
 }
 

@@ -45,6 +45,32 @@ fn accounts_are_found_by_their_whole_names() {
 }
 
 #[test]
+fn the_first_account_that_matches_is_found_among_many_by_its_name() {
+    let peer = Peer::Tcp(([10, 0, 0, 1], 1).into());
+    for server in [ServerKind::MariaDb, ServerKind::MySql] {
+        let many = (0..10_000).map(|number| account(&format!("customer{number}"), "%"));
+        let few = [("app", "%"), ("app", "10.0.0.1"), ("app", "10.0.0.%"), ("", "10.0.0.1"), ("web", "%")];
+        let few = few.map(|(user, host)| account(user, host));
+        let accounts = Accounts::new(many.chain(few).collect(), server);
+        let walk = |user: &[u8]| {
+            let is_it = |account: &&Rc<Account>| {
+                (account.user == user || account.user.is_empty())
+                    && host_matches(&account.host, &peer, true, server)
+            };
+            accounts.sorted.iter().find(is_it).map(|account| account.name())
+        };
+        for user in ["app", "web", "customer0", "customer9999", "nobody", ""] {
+            let user = user.as_bytes();
+            let before = steps::taken();
+            let found = accounts.find(user, &peer, true).map(|account| account.name());
+            assert!(steps::taken() - before < 10, "not one account after the other");
+            assert_eq!(found, walk(user), "{server:?}");
+        }
+    }
+    assert!(Accounts::default().find(b"app", &peer, true).is_none());
+}
+
+#[test]
 fn nobodys_password_takes_as_many_rounds_as_most() {
     let of = |rounds: &str, count: usize| {
         let stored = NOBODY.to_vec();

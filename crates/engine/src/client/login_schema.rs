@@ -10,7 +10,6 @@ use seam::Instant;
 
 use super::attempt::Login;
 use super::{Client, Phase};
-use crate::accounts::IdentityId;
 use crate::ids::{ClientKey, ClientRef, Table};
 use crate::logins::{Logins, SchemaCheck};
 use crate::request::{Request, RequestKind};
@@ -33,7 +32,7 @@ const KNOWN_SCHEMAS: usize = 4096;
 impl Logins {
     /// Says whether a client is to ask for its schema and those of others.
     pub(crate) fn checks_schema(&self, key: ClientKey) -> bool {
-        self.schema_checks.values().any(|check| check.asks.key == key)
+        self.schema_askers.contains_key(&key)
     }
 
     /// Has the client ask about the schema that its login names, or lets it wait for the answer that another one will get.
@@ -65,7 +64,8 @@ impl Logins {
             }
             Entry::Vacant(check) => {
                 let request = question(&check.key().1);
-                check.insert(SchemaCheck { asks: client, waiting: Vec::new() });
+                self.schema_askers.insert(key, check.key().clone());
+                check.insert(SchemaCheck { waiting: Vec::new() });
                 Asked::With(Box::new(request))
             }
         }
@@ -88,12 +88,13 @@ impl Logins {
         gone: ClientKey,
         clients: &Table<ClientKey, Client>,
     ) -> Option<(ClientKey, Request)> {
-        let known = self.schema_check_of(gone)?;
+        let known = self.schema_askers.remove(&gone)?;
         let mut waiting = self.schema_checks.remove(&known).map_or(Vec::new(), |check| check.waiting);
         while let Some(next) = waiting.pop() {
             if awaits_schema(clients, next) {
                 let request = question(&known.1);
-                self.schema_checks.insert(known, SchemaCheck { asks: next, waiting });
+                self.schema_askers.insert(next.key, known.clone());
+                self.schema_checks.insert(known, SchemaCheck { waiting });
                 return Some((next.key, request));
             }
         }
@@ -106,15 +107,10 @@ impl Logins {
         asked: ClientKey,
         clients: &Table<ClientKey, Client>,
     ) -> Vec<ClientKey> {
-        let known = self.schema_check_of(asked);
+        let known = self.schema_askers.remove(&asked);
         let check = known.and_then(|known| self.schema_checks.remove(&known));
         let waiting = check.map_or(Vec::new(), |check| check.waiting).into_iter();
         waiting.filter(|&client| awaits_schema(clients, client)).map(|client| client.key).collect()
-    }
-
-    fn schema_check_of(&self, asked: ClientKey) -> Option<(IdentityId, Vec<u8>)> {
-        let found = self.schema_checks.iter().find(|(_, check)| check.asks.key == asked);
-        found.map(|(known, _)| known.clone())
     }
 }
 
@@ -150,6 +146,10 @@ mod tests {
     use crate::server_login::Established;
     use crate::session::SessionState;
     use crate::settings::Settings;
+
+    fn has_no_checks(engine: &Engine) -> bool {
+        engine.logins.schema_checks.is_empty() && engine.logins.schema_askers.is_empty()
+    }
 
     /// Clients of one user that all ask for the same schema.
     fn engine(clients: u32) -> Engine {
@@ -197,7 +197,7 @@ mod tests {
         let told = told(&mut engine);
         assert_eq!(told.len(), 999, "the one that asked is answered apart");
         assert!(told.iter().all(|&(client, head)| client > 0 && head == 0));
-        assert!(engine.logins.schema_checks.is_empty());
+        assert!(has_no_checks(&engine));
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
         let mut engine = engine(3);
         engine.cancel_queued(client_key(0), &MySqlError::statement_memory(1));
         assert_eq!(told(&mut engine), [(1, 0xff), (2, 0xff), (0, 0xff)]);
-        assert!(engine.clients.is_empty() && engine.logins.schema_checks.is_empty());
+        assert!(engine.clients.is_empty() && has_no_checks(&engine));
     }
 
     /// A question that waits for a primary may take longer than a login, and so may the clients that wait with it.
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(told(&mut engine), [(2, 0)]);
         engine.client_gone(client_key(2));
         engine.client_gone(client_key(3));
-        assert_eq!((engine.figures().snapshot().waiting, engine.logins.schema_checks.len()), (0, 0));
+        assert_eq!((engine.figures().snapshot().waiting, usize::from(!has_no_checks(&engine))), (0, 0));
     }
 
     /// The next client cannot ask either, for want of memory. That client and those that wait with it are refused, in the middle of the end.
@@ -244,7 +244,7 @@ mod tests {
             engine.settings.shutdown_timeout = std::time::Duration::ZERO;
             engine.handle(Instant::START, Input::Signal(signal));
             engine.handle(Instant::START, Input::TurnEnd);
-            assert!(engine.clients.is_empty() && engine.logins.schema_checks.is_empty(), "{signal:?}");
+            assert!(engine.clients.is_empty() && has_no_checks(&engine), "{signal:?}");
             assert_eq!(engine.figures().snapshot().buffered, 0);
         }
     }
