@@ -88,14 +88,21 @@ struct Jobs<A> {
     clients: Turns<(Task, A)>,
     /// With so many, those that nobody waits for are taken out.
     tidy_at: usize,
+    /// With fewer, tidying is not worth it.
+    few: usize,
 }
 
-/// With fewer, tidying is not worth it.
+/// See [`Jobs::few`]: of small jobs, each of which takes some hundred bytes.
 const FEW: usize = 1024;
 
 impl<A> Jobs<A> {
     fn new() -> Self {
-        Self { own: VecDeque::new(), clients: Turns::default(), tidy_at: FEW }
+        Self { own: VecDeque::new(), clients: Turns::default(), tidy_at: FEW, few: FEW }
+    }
+
+    /// Jobs with a text of megabytes each, which counts against `statement_memory` only as long as its client waits: nothing else is kept.
+    fn of_texts() -> Self {
+        Self { tidy_at: 0, few: 0, ..Self::new() }
     }
 
     fn put(&mut self, task: Task, asker: A) {
@@ -103,9 +110,9 @@ impl<A> Jobs<A> {
             return self.own.push_back((task, asker));
         }
         if self.clients.len() >= self.tidy_at {
-            // Doubling keeps its cost small for each that is put in.
             self.clients.retain(|(task, _)| task.is_wanted());
-            self.tidy_at = (self.clients.len() * 2).max(FEW);
+            // Doubling keeps its cost small for each that is put in.
+            self.tidy_at = if self.few == 0 { 0 } else { (self.clients.len() * 2).max(self.few) };
         }
         self.clients.push(task.network, (task, asker));
     }
@@ -181,7 +188,7 @@ impl Helpers {
         let names = user_names::start(look_up)?;
         let (calls, called) = channel();
         let called = Arc::new(Mutex::new(called));
-        let (tasks, texts, handshakes) = (Jobs::new(), Jobs::new(), VecDeque::new());
+        let (tasks, texts, handshakes) = (Jobs::new(), Jobs::of_texts(), VecDeque::new());
         let queue = Queue { tasks, texts, reading: false, handshakes, after_handshake: false };
         let queue = Arc::new(Mutex::new(queue));
         let key = Arc::new(OnceLock::new());
@@ -399,6 +406,20 @@ mod tests {
             jobs.put(task, ());
         }
         assert!(jobs.clients.len() <= FEW, "{} are kept", jobs.clients.len());
+        assert_eq!(order(&mut jobs), [0]);
+    }
+
+    #[test]
+    fn no_text_is_kept_that_nobody_waits_for() {
+        let mut jobs = Jobs::of_texts();
+        for number in 0..10 {
+            let task = from(number, 2);
+            if number > 0 {
+                task.give_up();
+            }
+            jobs.put(task, ());
+            assert!(jobs.clients.len() <= 2, "{} are kept", jobs.clients.len());
+        }
         assert_eq!(order(&mut jobs), [0]);
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::lexer::{Token, TokenKind};
-use crate::stored_code::{is_word, is_word_at, name_of, tokens_of};
+use crate::lexer::{Lexer, Token, TokenKind};
+use crate::stored_code::{has_letters_of, is_word, is_word_at, name_of, tokens_of};
 use crate::{CodeKind, LexMode, StoredCode, steps, stored_code};
 
 /// A name with the schema that is written before it, folded.
@@ -33,15 +33,61 @@ pub struct Definitions {
     pub code: StoredCode,
 }
 
-/// Finds the things that stored code can be in and that CREATE, ALTER and RENAME in a client's text define; `None` where there
-/// are none.
-pub fn definitions(text: &[u8], mode: LexMode) -> Option<Definitions> {
+/// The answer to whether a text defines things that stored code can be in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Defines {
+    /// It defines none.
+    Nothing,
+    /// It defines these.
+    These(Definitions),
+    /// It may define some, and has more than [`MOST_TOKENS`].
+    TooMuch,
+}
+
+/// The words that a definition begins with.
+const VERBS: [&str; 3] = ["create", "alter", "rename"];
+
+/// Tokens of a text in which definitions are looked for. They take 16 bytes each, and the names among them more: of a text of 64 MiB of commas
+/// they would take a gigabyte. A table with 1,000 partitions has 10,000.
+pub const MOST_TOKENS: usize = 1 << 18;
+
+/// Finds the things that stored code can be in and that CREATE, ALTER and RENAME in a client's text define.
+pub fn definitions(text: &[u8], mode: LexMode) -> Defines {
+    if !VERBS.iter().any(|verb| has_letters_of(verb.as_bytes(), text)) {
+        return Defines::Nothing;
+    }
+    match has_verb(text, mode) {
+        (false, _) => return Defines::Nothing,
+        (true, count) if count > MOST_TOKENS => return Defines::TooMuch,
+        (true, _) => {}
+    }
+    definitions_of_few(text, mode).map_or(Defines::Nothing, Defines::These)
+}
+
+/// Says whether one of the verbs stands in a text as a word that does not follow SHOW, and how many tokens the text has.
+fn has_verb(text: &[u8], mode: LexMode) -> (bool, usize) {
+    let mut lexer = Lexer::new(text, mode);
+    let (mut found, mut shows) = (false, false);
+    for count in 0.. {
+        let token = lexer.next();
+        if token.kind() == TokenKind::End {
+            return (found, count);
+        }
+        let word = &text[token.start()..token.end()];
+        let is_plain = token.kind() == TokenKind::Word;
+        found |= is_plain && !shows && VERBS.iter().any(|verb| is_word(word, verb));
+        shows = is_plain && is_word(word, "show");
+    }
+    unreachable!("a text ends")
+}
+
+fn definitions_of_few(text: &[u8], mode: LexMode) -> Option<Definitions> {
     let (tokens, doubtful) = tokens_of(text, mode);
     let mut reader = DefinitionReader::new(text, &tokens);
     let word_at = |place: usize, word: &str| is_word_at(text, &tokens, place, word);
     for place in 0..tokens.len() {
         let shows = place.checked_sub(1).is_some_and(|before| word_at(before, "show"));
-        if !shows && ["create", "alter", "rename"].iter().any(|verb| word_at(place, verb)) {
+        if !shows && VERBS.iter().any(|verb| word_at(place, verb)) {
             reader.take(place);
         }
     }

@@ -51,7 +51,7 @@ pub use classification::{
     CharsetSetting, Classification, KillTarget, Kind, LexMode, ServerKind, SessionCall, SessionFunction,
     SetVariables, Whom, classify, digest_text,
 };
-pub use definitions::{Definitions, QualifiedName, definitions};
+pub use definitions::{Defines, Definitions, MOST_TOKENS, QualifiedName, definitions};
 pub use effects::{Effects, Reads};
 pub use get_diagnostics::{DiagnosticsItem, GetDiagnostics};
 pub use plain_set::{plain_set, shown_variables};

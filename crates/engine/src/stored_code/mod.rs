@@ -20,12 +20,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sql::{CodeEffects, Definitions, LexMode, StoredCode};
+use sql::{CodeEffects, Defines, Definitions, LexMode, StoredCode};
 
 pub(crate) use base::Base;
 pub(crate) use library::{Library, Scope};
 
-/// The schema whose objects are the servers' own. They are not read: their effects are known.
+/// The schema that holds the servers' own objects. They are not read: their effects are known.
 const SYS: &[u8] = b"sys";
 
 /// Says whether a session is in that schema.
@@ -36,23 +36,23 @@ pub(crate) fn is_sys(schema: Option<&[u8]>) -> bool {
 /// Functions that views of [`SYS`] call set and read user variables (`format_statement` and its like, in both servers' `scripts/sys_schema`).
 const SYS_EFFECTS: CodeEffects = CodeEffects::REPORTED.union(CodeEffects::READS_VARIABLES);
 
-/// More definitions at a time than this are not told apart: then nothing counts as known until the server has been read again.
+/// Definitions at a time that are told apart. With more, nothing counts as known until the server has been read again.
 const MOST_CHANGES: usize = 1000;
 
-/// Nor are they where these have more names in them, counted for each definition: all definitions are looked at again whenever one begins
-/// or is over. It takes a worker some milliseconds.
+/// Names in definitions up to which these are told apart, counted for each definition: all definitions are looked at again whenever one
+/// begins or is over. That takes a worker some milliseconds.
 const MOST_NAMES: usize = 20_000;
 
-/// When a piece of stored code runs.
+/// The event at which a piece of stored code runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runs {
-    /// Where other code names it: a routine.
+    /// The piece runs where other code names it: a routine.
     Called,
-    /// Where something is written to its table: a trigger, or a column's default.
+    /// The piece runs where something is written to its table: a trigger, or a column's default.
     Written,
-    /// Where its view is read or written to, or a column that is computed.
+    /// The piece runs where its view, or a column that is computed, is read or written to.
     Used,
-    /// Not known.
+    /// The time at which the piece runs is not known.
     Anyhow,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Known {
 pub(crate) struct Names(BTreeSet<Box<[u8]>>);
 
 impl Names {
-    /// So many bytes of them are kept: what is long repeats a few, as rows of values do.
+    /// Bytes of the names that are kept: a long text repeats a few, as rows of values do.
     const MOST: usize = 16 << 10;
 
     /// `None` where there are too many.
@@ -104,13 +104,17 @@ impl Names {
 pub(crate) enum Defined {
     Nothing,
     These(Definitions),
-    /// More than is told apart.
+    /// The text defines more than is told apart.
     TooMuch,
 }
 
 impl Defined {
     pub(crate) fn of_text(text: &[u8], mode: LexMode) -> Self {
-        let Some(found) = sql::definitions(text, mode) else { return Self::Nothing };
+        let found = match sql::definitions(text, mode) {
+            Defines::Nothing => return Self::Nothing,
+            Defines::TooMuch => return Self::TooMuch,
+            Defines::These(found) => found,
+        };
         let names = [&found.triggered, &found.relations, &found.routines]
             .iter()
             .map(|names| names.len())
@@ -140,18 +144,18 @@ impl LargeDefinition {
 /// The possible effects of a statement through stored code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hidden {
-    /// By code that is known.
+    /// Effects by code that is known.
     pub(crate) effects: CodeEffects,
-    /// There is no other code that it may have run.
+    /// True where the statement may have run no other code.
     pub(crate) certain: bool,
 }
 
 plain!(struct Hidden { effects, certain });
 
 impl Hidden {
-    /// Of what runs no stored code.
+    /// The effects of a statement that runs no stored code.
     pub(crate) const NOTHING: Self = Self { effects: CodeEffects::NONE, certain: true };
-    /// Of what nobody has looked into.
+    /// The effects of a statement that nobody has looked into.
     pub(crate) const WORST: Self = Self { effects: CodeEffects::ALL, certain: false };
 
     /// Says whether the statement may have changed the session.
@@ -170,14 +174,14 @@ impl Hidden {
 pub(crate) struct SharedCode {
     /// Counts the libraries.
     version: AtomicU64,
-    /// Some definition that was under way is over.
+    /// True where some definition that was under way is over.
     wanted: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// As the server said it last.
+    /// The server's code, as the server told it last.
     read: Arc<Base>,
     known: Known,
     /// Definitions that went through here and are not in that.
@@ -200,7 +204,7 @@ struct Change {
 struct Unknown {
     under_way: u32,
     begun: u64,
-    /// So many of them had begun when it was read what the server has now, and were over.
+    /// Definitions among these that had begun and were over when the server's present code was read.
     read: u64,
     /// The same number for the reading that is under way.
     in_reading: Option<u64>,
@@ -257,7 +261,7 @@ impl SharedCode {
         (self.version(), Arc::clone(&state.library), state.beyond)
     }
 
-    /// Some definition has gone through here since the server was last read.
+    /// True where some definition has gone through here since the server was last read.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(SeqCst)
     }
@@ -322,7 +326,7 @@ impl SharedCode {
 /// A definition of stored code that is under way; over when it is dropped.
 pub(crate) struct CodeChange {
     shared: Arc<SharedCode>,
-    /// None where it is not told apart from others.
+    /// The number of the definition; `None` where it is not told apart from others.
     number: Option<u64>,
 }
 

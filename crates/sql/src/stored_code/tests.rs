@@ -1,5 +1,5 @@
 use super::*;
-use crate::{QualifiedName, definitions};
+use crate::{Defines, Definitions, MOST_TOKENS, QualifiedName, definitions};
 
 const REPORTED: CodeEffects = CodeEffects::REPORTED;
 const SILENT: CodeEffects = CodeEffects::SILENT;
@@ -142,9 +142,29 @@ fn the_letters_of_a_word_are_found_wherever_they_stand() {
     assert!(has_letters_of(b"", b"x"));
 }
 
+fn these(text: &str) -> Option<Definitions> {
+    match definitions(text.as_bytes(), LexMode::default()) {
+        Defines::These(found) => Some(found),
+        Defines::Nothing => None,
+        Defines::TooMuch => panic!("{text} is short"),
+    }
+}
+
+#[test]
+fn texts_that_would_take_too_much_memory_are_not_looked_into() {
+    let mode = LexMode::default();
+    let long = |begin: &str| definitions(format!("{begin}{}", ",".repeat(MOST_TOKENS)).as_bytes(), mode);
+    assert_eq!(long("CREATE VIEW v AS "), Defines::TooMuch);
+    for defines_nothing in ["SELECT ", "SHOW CREATE VIEW v", "SELECT 'create view v'"] {
+        assert_eq!(long(defines_nothing), Defines::Nothing, "{defines_nothing}");
+    }
+    let strings = format!("CREATE VIEW v AS SELECT '{}'", "x".repeat(2 * MOST_TOKENS));
+    assert!(these(&strings).is_some(), "few tokens, however long they are");
+}
+
 #[test]
 fn definitions_say_in_which_schemas() {
-    let found = |text: &str| definitions(text.as_bytes(), LexMode::default()).expect(text);
+    let found = |text: &str| these(text).expect(text);
     let named = |text: &str| {
         let found = found(text);
         let all = found.relations.iter().chain(&found.triggered).chain(&found.routines);
@@ -172,7 +192,7 @@ fn definitions_say_in_which_schemas() {
 #[test]
 fn definitions_say_what_they_define() {
     let defined = |text: &str| {
-        definitions(text.as_bytes(), LexMode::default()).map(|found| {
+        these(text).map(|found| {
             let all = found.relations.iter().chain(&found.triggered).chain(&found.routines);
             let parts = |found: &QualifiedName| {
                 let parts = found.schema.iter().chain([&found.name]);
