@@ -13,6 +13,7 @@ mod preparing;
 pub(crate) mod sql_states;
 pub(crate) mod statements;
 mod table;
+mod tracked_names;
 pub(crate) mod trackers;
 pub(crate) mod unreported;
 pub(crate) mod user_variables;

@@ -8,13 +8,14 @@ use std::borrow::Cow;
 use sql::{Classification, TrackerVariable};
 use wire::SessionChange;
 
+use super::tracked_names::TrackedNames;
+
 /// The values of a client's `session_track_...`, as far as they are not those of its backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trackers {
     schema: bool,
     state_change: bool,
-    /// The list as the server shows it: names with commas between them, or `*`.
-    variables: Box<[u8]>,
+    variables: TrackedNames,
 }
 
 plain!(struct Trackers { schema, state_change, variables });
@@ -24,7 +25,7 @@ impl Default for Trackers {
     fn default() -> Self {
         let variables =
             b"autocommit,character_set_client,character_set_connection,character_set_results,time_zone";
-        Self { schema: true, state_change: false, variables: (*variables).into() }
+        Self { schema: true, state_change: false, variables: TrackedNames::new(variables) }
     }
 }
 
@@ -46,7 +47,7 @@ impl Trackers {
         match tracker {
             TrackerVariable::Schema => self.schema = is_on(value),
             TrackerVariable::StateChange => self.state_change = is_on(value),
-            TrackerVariable::SystemVariables => self.variables = value.into(),
+            TrackerVariable::SystemVariables => self.variables = TrackedNames::new(value),
         }
     }
 
@@ -57,7 +58,7 @@ impl Trackers {
             TrackerVariable::StateChange => u8::from(self.state_change).to_string(),
             TrackerVariable::SystemVariables => {
                 let mut quoted = Vec::new();
-                sql::quote_string(&mut quoted, &self.variables, sql::LexMode::default());
+                sql::quote_string(&mut quoted, self.variables.text(), sql::LexMode::default());
                 String::from_utf8_lossy(&quoted).into_owned()
             }
         }
@@ -65,17 +66,16 @@ impl Trackers {
 
     /// Bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.variables.len()
+        size_of::<Self>() + self.variables.bytes()
     }
 
     fn names(&self, name: &[u8], is_mariadb: bool) -> bool {
-        let mut names = self.variables.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
-        let all = |tracked: &[u8]| tracked == b"*" && (is_mariadb || self.variables.len() == 1);
-        names.any(|tracked| all(tracked) || tracked.eq_ignore_ascii_case(name))
+        let tracks_all = self.variables.text() == b"*" || (is_mariadb && self.variables.contains(b"*"));
+        tracks_all || self.variables.contains(name)
     }
 
     fn are_off(&self) -> bool {
-        !self.schema && !self.state_change && self.variables.is_empty()
+        !self.schema && !self.state_change && self.variables.text().is_empty()
     }
 
     /// The trackers as they are behind a statement that reports these changes: the statement tells of itself by the values that it sets.
