@@ -193,8 +193,7 @@ impl Engine {
         }
     }
 
-    /// Counts a turn that has taken so long, from its first input to the last of its outputs. The program around the engine has a
-    /// clock for that.
+    /// Counts a turn that has taken so long, from its first input to the last of its outputs. The caller has a clock for that.
     pub fn note_turn(&mut self, took: Duration) {
         self.views.measures.note_turn(self.now, took);
     }
@@ -541,6 +540,7 @@ impl Engine {
                 self.scheduling.next_stall(self.now, settings, &self.pool, servers, &self.clients, identities)
             }
             Timer::Rescue => self.servers.next_rescue(self.now, &self.settings, &self.clients),
+            Timer::SilentReads => self.scheduling.next_silence(self.now, &self.servers),
             Timer::Standing => self.scheduling.next_look_at_standing(self.now),
             Timer::Place => self.servers.iter().filter_map(|server| server.opening.next_look(self.now)).min(),
             Timer::OtherWorkers => self.pool.next_asking(&self.settings),

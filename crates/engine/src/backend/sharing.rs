@@ -11,6 +11,7 @@
 
 use std::cell::LazyCell;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use seam::Instant;
 use wire::{Capabilities, StatusFlags};
@@ -21,6 +22,7 @@ use super::{Afterwards, InFlight};
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::history::SHORT;
+use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
@@ -66,6 +68,18 @@ impl Scheduling {
     pub(super) fn only_kind(&self, now: Instant, request: &Request) -> Option<u64> {
         let kind = request.statement.fingerprint;
         self.digests.may_be_stuck(now, kind).then_some(kind)
+    }
+}
+
+impl Scheduling {
+    /// Returns the time from which on reads that wait for room on a shared backend go elsewhere: then the next of these has said nothing for
+    /// longer than a short read takes. Nothing else may happen until then.
+    pub(crate) fn next_silence(&self, now: Instant, servers: &Servers) -> Option<Instant> {
+        if self.holdups.now().others != Some(WaitReason::StatementsInFlight) {
+            return None;
+        }
+        let silent = servers.sharing().map(|key| servers[key].first.since + SHORT + Duration::from_micros(1));
+        silent.filter(|&silent| silent > now).min()
     }
 }
 
@@ -260,5 +274,40 @@ impl SharedReads<'_> {
             && sharing >= self.parties.pool.workers.shared_backends(self.parties.pool.worker) as usize
             && self.servers.sharing().map(|key| self.servers[key].in_flight.len()).sum::<usize>()
                 >= 2 * sharing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::IdentityId;
+    use crate::client::commands::tests::{engine, open_backends};
+    use crate::settings::Settings;
+    use crate::timers::list::Timer;
+
+    #[test]
+    fn reads_that_wait_for_room_look_again_once_a_backend_is_silent() {
+        let mut engine = engine(1, Settings::default());
+        let server = engine.servers.primary().key;
+        let session =
+            engine.clients.iter().find_map(|(_, client)| client.session.id).expect("it has logged in");
+        let at = |micros: u64| Instant::from_micros(micros);
+        for (key, since) in open_backends(&mut engine, &[server, server]).into_iter().zip([1_000, 2_000]) {
+            engine.servers[key].first.since = at(since);
+            engine.servers[server].sharing.add(at(since), key, (IdentityId::of_test(0), session));
+        }
+        let silence = SHORT + Duration::from_micros(1);
+        engine.now = at(3_000);
+        assert_eq!(engine.timer(Timer::SilentReads), None, "nobody waits for room");
+        engine.scheduling.holdups.note(engine.now, Some(WaitReason::StatementsInFlight), None);
+        assert_eq!(engine.timer(Timer::SilentReads), Some(at(1_000) + silence));
+        engine.now = at(1_000) + silence;
+        assert_eq!(
+            engine.timer(Timer::SilentReads),
+            Some(at(2_000) + silence),
+            "the first one counts no more"
+        );
+        engine.now = at(2_000) + silence;
+        assert_eq!(engine.timer(Timer::SilentReads), None);
     }
 }

@@ -47,6 +47,8 @@ timers! {
     Stall,
     /// Reads behind one that is stuck go on elsewhere.
     Rescue,
+    /// A backend that reads share has said nothing for so long that those that wait for room there go elsewhere.
+    SilentReads,
     /// Kinds of statements of which none seems to end are looked at again.
     Standing,
     /// A login that lacks a backend may take the place of one of another login.
@@ -77,6 +79,7 @@ impl Timer {
             | Self::Shares
             | Self::Stall
             | Self::Rescue
+            | Self::SilentReads
             | Self::Standing
             | Self::Place
             | Self::OtherWorkers
