@@ -84,8 +84,7 @@ impl Server {
         }
         let control = &mut self.control;
         if matches!(question, Question::Accounts | Question::Probe) {
-            control.asked += 1;
-            control.wanted = false;
+            control.copies.is_asked_for();
         }
         match question {
             Question::Defaults => control.defaults.are_asked_for(now),

@@ -63,8 +63,8 @@ impl FreshAccounts<'_> {
     /// Notes that the present copy is as good as a new one. Returns the backends that no longer have the rights that they had.
     pub(crate) fn are_fresh(&mut self, key: ServerKey) -> Vec<BackendKey> {
         let server = &mut self.servers[key];
-        server.control.came = server.control.asked;
-        server.control.last_copy = self.now;
+        let took = self.now.since(server.control.since);
+        server.control.copies.came(self.now, took);
         server.judge_rights(self.now, &self.logins.identities)
     }
 }

@@ -7,6 +7,7 @@ use seam::{ConnectionId, Instant};
 use wire::Capabilities;
 
 use super::account_changes::Changes;
+use super::copies::FrozenCopies;
 use super::defaults::FrozenDefaults;
 use super::peers::FrozenPeers;
 use super::position::FrozenPosition;
@@ -24,10 +25,7 @@ pub(crate) struct FrozenControl {
     token: u64,
     capabilities: Capabilities,
     since: Distance,
-    asked: u64,
-    came: u64,
-    wanted: bool,
-    last_copy: Distance,
+    copies: FrozenCopies,
     accounts_seen: Vec<u8>,
     probe_seen: Vec<u8>,
     changes: Changes,
@@ -40,7 +38,7 @@ pub(crate) struct FrozenControl {
 }
 
 plain!(struct FrozenControl {
-    connection, token, capabilities, since, asked, came, wanted, last_copy, accounts_seen, probe_seen, changes,
+    connection, token, capabilities, since, copies, accounts_seen, probe_seen, changes,
     rights_hidden, code, defaults, room, peers, position,
 });
 
@@ -73,10 +71,7 @@ impl Control {
             token,
             capabilities,
             since,
-            asked,
-            came,
-            wanted,
-            last_copy,
+            copies,
             out: _, // nothing
             accounts_seen,
             probe_seen,
@@ -95,10 +90,7 @@ impl Control {
             token: *token,
             capabilities: std::mem::replace(capabilities, Capabilities::NONE),
             since: Distance::of(std::mem::take(since), now),
-            asked: std::mem::take(asked),
-            came: std::mem::take(came),
-            wanted: std::mem::take(wanted),
-            last_copy: Distance::of(std::mem::take(last_copy), now),
+            copies: copies.freeze(now),
             accounts_seen: std::mem::take(accounts_seen),
             probe_seen: std::mem::take(probe_seen),
             changes: std::mem::take(changes),
@@ -118,10 +110,7 @@ impl Control {
             token,
             capabilities,
             since,
-            asked,
-            came,
-            wanted,
-            last_copy,
+            copies,
             accounts_seen,
             probe_seen,
             changes,
@@ -137,10 +126,7 @@ impl Control {
         self.token = token;
         self.capabilities = capabilities;
         self.since = since.from(now);
-        self.asked = asked;
-        self.came = came;
-        self.wanted = wanted;
-        self.last_copy = last_copy.from(now);
+        self.copies = copies.thaw(now);
         self.accounts_seen = accounts_seen;
         self.probe_seen = probe_seen;
         self.changes = changes;
@@ -154,9 +140,9 @@ impl Control {
 
     /// All that is frozen, but for what the server has said of its accounts.
     pub(crate) fn shown(&self) -> String {
-        let Self { connection, token, capabilities, since, asked, came, wanted, last_copy, .. } = self;
+        let Self { connection, token, capabilities, since, copies, .. } = self;
         let Self { changes, rights_hidden, code, defaults, room, peers, position, .. } = self;
-        let of_connection = (connection, token, capabilities, since, asked, came, wanted, last_copy);
+        let of_connection = (connection, token, capabilities, since, copies);
         format!("{:?}", (of_connection, changes, rights_hidden, code, defaults, room, peers, position))
     }
 }

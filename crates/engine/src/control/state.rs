@@ -8,6 +8,7 @@ use zeroize::Zeroize;
 
 use super::account_changes::Changes;
 use super::answer::Kept;
+use super::copies::Copies;
 use super::defaults::Defaults;
 use super::peers::Peers;
 use super::peers::sealed::LetterKey;
@@ -33,11 +34,8 @@ pub(crate) struct Control {
     /// The capabilities that the login has agreed on.
     pub(super) capabilities: wire::Capabilities,
     pub(super) since: Instant,
-    /// Counts the copies of the accounts that were asked for, and that came.
-    pub(super) asked: u64,
-    pub(super) came: u64,
-    pub(super) wanted: bool,
-    pub(super) last_copy: Instant,
+    /// Copies of the accounts.
+    pub(super) copies: Copies,
     pub(super) out: Vec<u8>,
     pub(super) accounts_seen: Vec<u8>,
     /// The answer to the latest probe.
@@ -83,10 +81,7 @@ impl Control {
             token: first_token(server),
             capabilities: wire::Capabilities::NONE,
             since: Instant::START,
-            asked: 0,
-            came: 0,
-            wanted: false,
-            last_copy: Instant::START,
+            copies: Copies::default(),
             out: Vec::new(),
             accounts_seen: Vec::new(),
             probe_seen: Vec::new(),

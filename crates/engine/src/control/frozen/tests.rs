@@ -13,7 +13,10 @@ fn used(now: Instant) -> Control {
     control.token = 77;
     control.capabilities = Capabilities::DEPRECATE_EOF;
     control.since = now;
-    (control.asked, control.came, control.wanted, control.last_copy) = (9, 8, true, now);
+    control.copies.is_asked_for();
+    control.copies.came(now, Duration::from_millis(7));
+    control.copies.is_asked_for();
+    control.ask_for_accounts();
     (control.accounts_seen, control.probe_seen) = (b"accounts".to_vec(), b"probe".to_vec());
     control.changes.take(Some(b"7".to_vec()));
     control.changes.take(Some(b"8".to_vec()));
@@ -44,7 +47,12 @@ fn it_goes_on_by_another_clock() {
     same.thaw(read(), then);
     assert_eq!(same.shown(), used(then).shown());
     other.thaw(read(), later);
-    assert_eq!((other.since, other.last_copy), (later, later));
+    assert_eq!(other.since, later);
+    assert_eq!(
+        other.next_refresh(Duration::from_secs(1)),
+        Some(later + Duration::from_millis(28)),
+        "it is wanted"
+    );
     assert!(matches!(other.state, State::Idle));
     assert_eq!((&other.accounts_seen[..], &other.probe_seen[..]), (&b"accounts"[..], &b"probe"[..]));
     assert_eq!(other.freeze(later).expect("it rests"), frozen);
