@@ -230,6 +230,15 @@ impl Cluster {
         NotDrained::OnlyWriter { primary: addresses[place].clone(), replica }
     }
 
+    /// Says whether several servers take writes, as the choice sees it. The former primary counts, though it may be drained for this.
+    pub(super) fn several_take_writes(&self) -> bool {
+        let mut drained = self.drained(&self.drains.ordered);
+        if let Some(former) = self.primary {
+            drained[former] = false;
+        }
+        matches!(choose(&self.standings, &drained, self.primary), Err(NoPrimary::Several(_)))
+    }
+
     /// Chooses the primary by all standings, drained servers left out. Where nobody else takes writes for long, a drained server is drained no
     /// more: a drain is there to save clients from errors, and without any server each of them would get one.
     pub(super) fn choose_undrained(

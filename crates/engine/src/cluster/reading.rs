@@ -396,15 +396,19 @@ fn channels_of(kept: &[u8]) -> Vec<Channel> {
 }
 
 /// Returns MariaDB's GTIDs in one text, each once. The first of the three lacks GTIDs that a server got before it wrote by itself, and those
-/// that were written there in the name of another server. The last has them for each writer, where replicas log the GTIDs that they get.
+/// that were written there in the name of another server. The last has them for each writer, where replicas log the GTIDs that they get. A
+/// domain that is in the last alone is one of the past, which other servers need not have.
 fn position_of(current: &str, got: &str, logged: &str) -> String {
-    // SHOW VARIABLES cuts longer ones short, perhaps in the middle of a number.
+    // SHOW VARIABLES cuts longer ones short, at 1,024 bytes or at 2,048, and perhaps in the middle of a number.
     const LONGEST: usize = 1024;
+    let gtids = |position| str::split(position, ',').filter(|gtid| !gtid.is_empty());
+    let domain_of = |gtid: &&str| gtid.split('-').next().map(str::to_owned);
+    let mut all: BTreeSet<&str> = gtids(current).chain(gtids(got)).collect();
+    let domains: BTreeSet<_> = all.iter().map(domain_of).collect();
     let logged =
         if logged.len() < LONGEST { logged } else { logged.rsplit_once(',').map_or("", |cut| cut.0) };
-    let gtids = [current, got, logged].into_iter().flat_map(|position| position.split(','));
-    let gtids: BTreeSet<_> = gtids.filter(|gtid| !gtid.is_empty()).collect();
-    gtids.into_iter().collect::<Vec<_>>().join(",")
+    all.extend(gtids(logged).filter(|gtid| domains.is_empty() || domains.contains(&domain_of(gtid))));
+    all.into_iter().collect::<Vec<_>>().join(",")
 }
 
 /// Returns the value of a row of names and values; empty where there is none of this name.
@@ -416,4 +420,23 @@ fn value_of(rows: &[Row], name: &str) -> String {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gtids_of_a_mariadb_are_joined() {
+        assert_eq!(position_of("0-2-18", "0-1-15", "0-1-15,0-2-18,7-9-3"), "0-1-15,0-2-18");
+        assert_eq!(
+            position_of("", "", "0-1-15,7-9-3"),
+            "0-1-15,7-9-3",
+            "it had another server_id when it wrote"
+        );
+        assert_eq!(position_of("", "", ""), "");
+        let many = (0..200).map(|server| format!("0-{server}-{server}")).collect::<Vec<_>>().join(",");
+        let cut = position_of("0-1-1", "", &many[..1024]);
+        assert!(cut.split(',').all(|gtid| many.split(',').any(|whole| whole == gtid)), "{cut}");
+    }
 }

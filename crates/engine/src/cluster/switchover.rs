@@ -58,25 +58,21 @@ impl Cluster {
                 self.switching_ends(now);
                 return (self.switching.is_some(), None);
             }
-            // Nobody writes where two take writes, whoever has begun before.
-            Some(_) if self.another_takes_writes(switching.to) => chosen.end_transactions(),
             Some(_) => {}
         }
-        let Some(from) = chosen.get().place else { return (true, None) };
-        let Some(to) = settings.server.get(switching.to).cloned() else { return (true, None) };
-        self.failovers.begin(now, from, self.before, chosen);
-        chosen.say(format!("a switchover to {to} is under way").into());
-        chosen.give_way(from);
-        (true, Some(Event::SwitchoverBegan { from: settings.server[from].clone(), to }))
-    }
-
-    /// Says whether a server takes writes other than the former primary and the one at this place. Clusters in which several write do not count.
-    fn another_takes_writes(&self, to: usize) -> bool {
-        let identity = |place: usize| Some(&self.standings.get(place)?.believed().identity);
-        let those: Vec<_> = self.primary.into_iter().chain([to]).filter_map(identity).collect();
-        let writing = self.standings.iter().filter(|server| server.is_writable());
-        let mut alone = writing.map(|server| server.believed()).filter(|found| found.membership.is_none());
-        alone.any(|found| !those.contains(&&found.identity))
+        let to = settings.server.get(switching.to).cloned();
+        let mut news = None;
+        if let (Some(from), Some(to)) = (chosen.get().place, to) {
+            self.failovers.begin(now, from, self.before, chosen);
+            chosen.say(format!("a switchover to {to} is under way").into());
+            chosen.give_way(from);
+            news = Some(Event::SwitchoverBegan { from: settings.server[from].clone(), to });
+        }
+        // Nobody writes where two take writes, whatever has begun before.
+        if self.several_take_writes() {
+            chosen.end_transactions();
+        }
+        (true, news)
     }
 
     /// Ends the switchover: the servers say which one is the primary, as soon as the former one has been asked.
@@ -107,7 +103,8 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::testing::{address, at, member, two_servers, writes};
+    use crate::cluster::drain::DrainOrder;
+    use crate::cluster::testing::{address, at, two_servers, writes};
 
     /// Makes two servers. The first takes writes and has been chosen.
     fn two() -> (Cluster, Settings, Chosen) {
@@ -165,21 +162,34 @@ mod tests {
     fn transactions_do_not_go_on_beside_a_third_that_takes_writes() {
         let mut settings = two_servers();
         settings.server.push(address(3));
-        let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
-        (0..3).for_each(|place| seen(&mut cluster, 1, place, place == 0));
-        cluster.choose_confirmed(at(1), &chosen, &settings);
+        for is_drained in [true, false] {
+            let (mut cluster, chosen) = (Cluster::new(&settings, 0), Chosen::default());
+            (0..3).for_each(|place| seen(&mut cluster, 1, place, place == 0));
+            cluster.choose_confirmed(at(1), &chosen, &settings);
+            let order = DrainOrder { place: 2, drains: is_drained, is_planned: false };
+            cluster.drain(order, Some(0), &settings.server).expect("it is there");
+            cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
+            cluster.choose_confirmed(at(2), &chosen, &settings);
+            assert!(chosen.transactions_go_on().is_some());
+            seen(&mut cluster, 3, 2, true);
+            cluster.choose_confirmed(at(3), &chosen, &settings);
+            assert_eq!(
+                chosen.transactions_go_on().is_some(),
+                is_drained,
+                "a server that is drained does not count"
+            );
+        }
+    }
+
+    #[test]
+    fn nor_beside_the_next_primary_before_they_are_to_end() {
+        let (mut cluster, settings, chosen) = two();
         cluster.switching = Some(Switching { to: 1, until: at(60), over: None });
         cluster.choose_confirmed(at(2), &chosen, &settings);
-        // The one that they lead to is told to take writes at their end.
+        assert!(chosen.transactions_go_on().is_some());
         seen(&mut cluster, 3, 1, true);
         cluster.choose_confirmed(at(3), &chosen, &settings);
-        assert_eq!(chosen.transactions_go_on(), Some(0));
-        cluster.seen(at(4), 2, member(2, 0));
-        cluster.choose_confirmed(at(4), &chosen, &settings);
-        assert_eq!(chosen.transactions_go_on(), Some(0), "of a cluster several may write");
-        seen(&mut cluster, 5, 2, true);
-        cluster.choose_confirmed(at(5), &chosen, &settings);
-        assert_eq!(chosen.transactions_go_on(), None);
+        assert!(chosen.transactions_go_on().is_none());
     }
 
     /// Nobody writes where two take writes, whatever has begun before.

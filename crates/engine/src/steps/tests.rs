@@ -28,11 +28,14 @@ const QUERY: u8 = 3;
 const PREPARE: u8 = 0x16;
 
 /// Where the words stand that mean something to the readers.
-const SOURCES: [&str; 15] = [
+const SOURCES: [&str; 18] = [
     include_str!("../../../sql/src/body.rs"),
     include_str!("../../../sql/src/definitions.rs"),
     include_str!("../../../sql/src/functions.rs"),
+    include_str!("../../../sql/src/get_diagnostics.rs"),
     include_str!("../../../sql/src/resource_change.rs"),
+    include_str!("../../../sql/src/rows_found.rs"),
+    include_str!("../../../sql/src/words.rs"),
     include_str!("../../../sql/src/keyword.rs"),
     include_str!("../../../sql/src/pool.rs"),
     include_str!("../../../sql/src/scan.rs"),

@@ -532,7 +532,7 @@ impl Server {
 
 /// Whether a text is one of those by which checks find out what a server is and how far it has come.
 fn is_asked_by_checks(text: &[u8]) -> bool {
-    text.starts_with(b"SHOW ") || text.starts_with(b"SELECT @@global.gtid")
+    text.starts_with(b"SHOW ") || text.starts_with(b"SELECT @@global.gtid_executed")
 }
 
 /// Whether a command changes the row that everybody wants.
