@@ -416,7 +416,12 @@ impl Engine {
         for key in self.overdue().long_abandoned() {
             let limit = self.settings.overload.abandoned_timeout.as_secs();
             self.views.limit_reached(self.now, Limit::AbandonedTimeout, limit);
-            self.close_backend(key, "what runs on it has been waited for by nobody for abandoned_timeout");
+            let reason = "what runs on it has been waited for by nobody for abandoned_timeout";
+            // Where its server is the primary no more, a request that has not arrived there must not do so later.
+            match self.following.is_former(self.settings.cluster.several, &self.servers[key].place) {
+                true => self.give_up_backend(key, reason),
+                false => self.close_backend(key, reason),
+            }
         }
     }
 
