@@ -79,8 +79,8 @@ impl Queue {
     }
 }
 
-/// The work that waits. A client has one job at most, so that there are no more than clients and backends, and as many again that
-/// nobody waits for any more.
+/// The work that waits. A client has one job at most, so that there are no more than clients and backends. Of small jobs there are as many
+/// again that nobody waits for any more; of texts those are taken out with the next one that comes.
 struct Jobs<A> {
     /// Of connections to the server: these go first.
     own: VecDeque<(Task, A)>,

@@ -67,18 +67,18 @@ pub fn definitions(text: &[u8], mode: LexMode) -> Defines {
 /// Says whether one of the verbs stands in a text as a word that does not follow SHOW, and how many tokens the text has.
 fn has_verb(text: &[u8], mode: LexMode) -> (bool, usize) {
     let mut lexer = Lexer::new(text, mode);
-    let (mut found, mut shows) = (false, false);
-    for count in 0.. {
+    let (mut found, mut shows, mut count) = (false, false, 0);
+    loop {
         let token = lexer.next();
         if token.kind() == TokenKind::End {
             return (found, count);
         }
+        count += 1;
         let word = &text[token.start()..token.end()];
         let is_plain = token.kind() == TokenKind::Word;
         found |= is_plain && !shows && VERBS.iter().any(|verb| is_word(word, verb));
         shows = is_plain && is_word(word, "show");
     }
-    unreachable!("a text ends")
 }
 
 fn definitions_of_few(text: &[u8], mode: LexMode) -> Option<Definitions> {

@@ -69,9 +69,7 @@ impl Scheduling {
         let kind = request.statement.fingerprint;
         self.digests.may_be_stuck(now, kind).then_some(kind)
     }
-}
 
-impl Scheduling {
     /// Returns the time from which on reads that wait for room on a shared backend go elsewhere: then the next of these has said nothing for
     /// longer than a short read takes. Nothing else may happen until then.
     pub(crate) fn next_silence(&self, now: Instant, servers: &Servers) -> Option<Instant> {

@@ -41,8 +41,9 @@ pub(crate) enum Question {
 
 /// The variables that each server is asked for. A name that a server does not know is a row less, and no error.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid','server_id','hostname','port',\
-    'datadir','read_only','super_read_only','innodb_read_only','gtid_current_pos','gtid_slave_pos','gtid_binlog_state','wsrep_on','wsrep_desync',\
-    'wsrep_reject_queries','wsrep_sst_donor_rejects_queries','pxc_maint_mode','group_replication_group_name',\
+    'datadir','read_only','super_read_only','innodb_read_only','gtid_current_pos','gtid_slave_pos',\
+    'gtid_binlog_state','wsrep_on','wsrep_desync','wsrep_reject_queries',\
+    'wsrep_sst_donor_rejects_queries','pxc_maint_mode','group_replication_group_name',\
     'group_replication_single_primary_mode','aurora_server_id','basedir','gtid_mode')";
 
 /// Asks for MySQL's position. A set of many ranges is longer than SHOW VARIABLES shows (1,024 bytes).
