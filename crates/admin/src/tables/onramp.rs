@@ -449,7 +449,7 @@ table! {
         reason: String,
         /// How far it is behind, in seconds, as it says itself; NULL where it does not replicate or does not say.
         lag_seconds: Option<u64>,
-        /// Its GTIDs, as it writes them; of a MariaDB those of `gtid_current_pos`, `gtid_slave_pos` and `gtid_binlog_state`, each once.
+        /// Its GTIDs, as it writes them; of a MariaDB those of `gtid_current_pos` and `gtid_slave_pos`, and in their domains of `gtid_binlog_state`, each once.
         position: Option<String>,
         /// Since when it has had this role and state, in UTC.
         since: String,

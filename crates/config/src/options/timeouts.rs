@@ -320,8 +320,9 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         name: "accounts_refresh",
         kind: Kind::Duration(Duration::from_millis(100)..=YEAR, setting!(engine.accounts_refresh)),
         example: "10s",
-        doc: "The server's accounts, and the global values that sessions begin with, are read again after this long. A login that \
-              fails asks for a fresh copy of the accounts by itself.",
+        doc: "The server's accounts, and the global values that sessions begin with, are read again after this long, and \
+              the accounts after twenty times as long as the server took for them, if that is more. A login that fails asks for a fresh \
+              copy of the accounts by itself.",
         section: Section::Timeouts,
         limit: None,
     },
