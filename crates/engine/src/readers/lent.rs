@@ -3,10 +3,10 @@
 use std::fmt;
 
 use seam::Instant;
+use sql::RowsFound;
 
 use crate::client::bytes_held::Counted;
 use crate::request::{About, Request, TEXT_AT};
-use sql::RowsFound;
 
 /// A client with a statement that is on its way to a replica, or there.
 pub(crate) struct Lent {
