@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::folder::{Folder, RunAs};
-use super::programs::{Flavour, Programs, setpriv};
+use super::programs::{Flavour, Programs, SHELL, setpriv};
 use super::settings::{Replication, Settings, ThreadHandling};
 
 /// Connections beside the backends: the service account's, and people's who connect past Onramp.
@@ -78,7 +78,7 @@ pub(crate) fn as_user(programs: &Programs, run_as: &RunAs, program: &Path) -> Co
             .arg(format!("--regid={}", user.gid))
             .arg("--init-groups");
     }
-    command.arg("--pdeathsig=TERM").arg("--").arg(program);
+    end_with_us(&mut command, program);
     command
 }
 
@@ -99,8 +99,18 @@ fn without_our_supervisor(program: &Path) -> Command {
 pub fn tied_to_us(program: &Path) -> Command {
     let Some(setpriv) = setpriv() else { return Command::new(program) };
     let mut command = Command::new(setpriv);
-    command.arg("--pdeathsig=TERM").arg("--").arg(program);
+    end_with_us(&mut command, program);
     command
+}
+
+/// Runs the rest of its arguments unless its parent is no longer the process of the first one.
+const UNLESS_WE_ARE_GONE: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
+
+/// The arguments of `setpriv` that have the system end `program` when we are gone. The signal is for an end that comes later: where we
+/// were gone already as `setpriv` asked for it, the program does not begin at all.
+fn end_with_us(setpriv: &mut Command, program: &Path) {
+    let us = std::process::id().to_string();
+    setpriv.args(["--pdeathsig=TERM", "--", SHELL, "-c", UNLESS_WE_ARE_GONE, &us]).arg(program);
 }
 
 fn arguments(settings: &Settings, memory: u64) -> Vec<String> {
@@ -254,13 +264,27 @@ mod tests {
             let words = std::iter::once(command.get_program()).chain(command.get_args());
             words.map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
         };
+        let end = format!("--pdeathsig=TERM -- /bin/sh -c {UNLESS_WE_ARE_GONE} {} /s", std::process::id());
         assert_eq!(
             line(&programs, &RunAs::User(user)),
-            "/usr/bin/setpriv --reuid=102 --regid=105 --init-groups --pdeathsig=TERM -- /s"
+            format!("/usr/bin/setpriv --reuid=102 --regid=105 --init-groups {end}")
         );
-        assert_eq!(line(&programs, &RunAs::Ourselves), "/usr/bin/setpriv --pdeathsig=TERM -- /s");
+        assert_eq!(line(&programs, &RunAs::Ourselves), format!("/usr/bin/setpriv {end}"));
         programs.setpriv = None;
         assert_eq!(line(&programs, &RunAs::Ourselves), "/s");
+    }
+
+    #[test]
+    fn a_program_does_not_begin_where_we_are_gone() {
+        let says = |us: u32| {
+            let us = us.to_string();
+            Command::new(SHELL).args(["-c", UNLESS_WE_ARE_GONE, &us, "echo", "it runs"]).output().unwrap()
+        };
+        let ours = says(std::process::id());
+        assert_eq!((ours.status.success(), ours.stdout.as_slice()), (true, &b"it runs\n"[..]));
+        // This test is not the kernel's first process, so that one is a parent that the shell does not have.
+        let orphan = says(1);
+        assert_eq!((orphan.status.success(), orphan.stdout.as_slice()), (false, &b""[..]));
     }
 
     #[test]

@@ -123,12 +123,15 @@ fn parse_version(answer: &str) -> Option<(&'static str, (u32, u32, u32))> {
     Some((if answer.contains("MariaDB") { "MariaDB" } else { "MySQL" }, numbers))
 }
 
-/// `setpriv`, if it knows `--pdeathsig` (util-linux 2.33; busybox does not).
+/// The shell in which a program that is tied to us begins.
+pub(crate) const SHELL: &str = "/bin/sh";
+
+/// `setpriv`, if it knows `--pdeathsig` (util-linux 2.33; busybox does not) and there is a shell beside it.
 pub(crate) fn setpriv() -> Option<PathBuf> {
     let folders = ["/usr/bin", "/bin"].map(PathBuf::from);
     let setpriv = find_program(&folders, &["setpriv"])?;
     let probe = Command::new(&setpriv)
-        .args(["--pdeathsig=TERM", "--", "true"])
+        .args(["--pdeathsig=TERM", "--", SHELL, "-c", "exit 0"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -48,16 +48,18 @@ impl TestFolder {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Processes that name our folder on their command line: the servers, and what else was started on it.
+    /// Processes that name our folder on their command line or in their environment: the servers, and what else was started on it.
     fn processes(&self) -> Vec<Pid> {
         let folder = self.work();
         let entries = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         let of_ours = |number: &i32| {
-            let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).into_owned();
+            let read = |of: &str| std::fs::read(format!("/proc/{number}/{of}")).unwrap_or_default();
+            let [line, environment] =
+                ["cmdline", "environ"].map(|of| String::from_utf8_lossy(&read(of)).into_owned());
+            let names = [&line, &environment].iter().any(|text| text.contains(folder.to_str().unwrap()));
             // The command under test names it too.
-            line.contains(folder.to_str().unwrap()) && !line.contains("challenge\0--work-directory")
+            names && !line.contains("challenge\0--work-directory")
         };
         numbers.filter(of_ours).filter_map(Pid::from_raw).collect()
     }
