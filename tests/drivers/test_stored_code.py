@@ -5,12 +5,14 @@ The service account may read that code here. All clients share a single backend,
 
 import itertools
 import select
+import threading
 
 import pytest
 
 from conftest import site_through
 from harness import raw
 from harness.counted import Reading
+from harness.relay import Relay
 from harness.server import ADMIN
 from harness.waiting import until
 
@@ -339,3 +341,59 @@ def test_a_text_that_defines_code_and_runs_it_keeps_what_that_sets(own_server, o
         assert one.query("SELECT @@time_zone").rows == [(b"+05:00",)]
         one.reset()
         assert other.query("SELECT @@time_zone").rows == [(b"SYSTEM",)]
+
+
+def test_code_is_found_in_each_of_many_schemas(own_server, folder):
+    names = [f"customer{number}" for number in range(150)] + ["it's", "back\\slash", 'a "name"', "größe", "-", "x" * 64]
+    with raw.connect(own_server, *ADMIN) as admin:
+        run(admin, [f"CREATE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'", f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'"])
+        for number, name in enumerate(names):
+            run(admin, [f"CREATE DATABASE `{name}`", f"CREATE VIEW `{name}`.locks{number} AS SELECT GET_LOCK('{number}', 0)"])
+    onramp = Reading(own_server, folder, service=READER).start_reading()
+    try:
+        assert onramp.status("Onramp_stored_code_names") == len(names)
+    finally:
+        onramp.stop()
+
+
+class Silent(Relay):
+    """Never lets the server hear what views there are."""
+
+    def __init__(self, server):
+        self.asked, self.ends = 0, threading.Event()
+        super().__init__(server)
+
+    def to_server(self, piece):
+        if b"information_schema.VIEWS" in piece:
+            self.asked += 1
+            self.ends.wait()
+
+
+def test_a_server_that_never_says_what_code_it_has_is_left_alone(own_server, own_onramp):
+    with raw.connect(own_server, *ADMIN) as admin:
+        run(admin, [f"CREATE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'", f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'"])
+        run(admin, [f"GRANT SELECT ON mysql.* TO '{READER[0]}'@'%'"])
+    relay = Silent(own_server)
+    try:
+        onramp = own_onramp(relay, service=READER, workers=1, backend_connect_timeout="1s", accounts_refresh="100ms")
+        onramp.says("not asked again for an hour")
+        # Its service account has logged in anew, and follows the accounts.
+        with raw.connect(own_server, *ADMIN) as admin:
+            run(admin, ["CREATE USER late@'%' IDENTIFIED BY 'late-secret'"])
+        until(lambda: logs_in(onramp, "late", "late-secret"), "the accounts are not read")
+        with raw.connect(own_server, *ADMIN) as admin:
+            # Code that has changed is a reason to ask, and another look at the accounts comes behind where that would be done.
+            run(admin, ["CREATE VIEW onramp_app.seen AS SELECT 1", "CREATE USER later@'%' IDENTIFIED BY 'later-secret'"])
+        until(lambda: logs_in(onramp, "later", "later-secret"), "the accounts are not read")
+        assert relay.asked == 1
+    finally:
+        relay.ends.set()
+        relay.close()
+
+
+def logs_in(onramp, user, password):
+    try:
+        raw.connect(onramp, user, password).close()
+    except AssertionError:  # it is refused
+        return False
+    return True

@@ -132,6 +132,9 @@ impl ServiceAccounts<'_> {
                 if self.now.since(self.servers[key].control.since)
                     > self.servers[key].control.limit(self.settings.backend_connect_timeout) =>
             {
+                if let State::Asking { question: Question::Code(_), .. } = self.servers[key].control.state {
+                    self.servers[key].code_takes_too_long(self.now, self.pool, self.views);
+                }
                 return Heard::Lost(String::from(NO_ANSWER));
             }
             _ => {}

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Stored code of one kind, with all that the server says along with it: looking through so much takes some ten milliseconds of
 /// the worker that does it.
-const MOST_CODE: usize = 8 << 20;
+pub(crate) const MOST_CODE: usize = 8 << 20;
 
 /// An answer, kept whole.
 #[derive(Default)]

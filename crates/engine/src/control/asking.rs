@@ -55,7 +55,7 @@ impl Server {
     /// Sends a question; the server has nothing else to answer.
     pub(super) fn ask(&mut self, now: Instant, question: Question) {
         let facts = self.pending_facts.as_ref().or(self.facts.as_ref()).expect("known since the login");
-        let of_peers;
+        let (of_peers, of_code);
         let text = match question {
             Question::Limits => NO_LIMITS,
             Question::NoSyncWait => NO_SYNC_WAIT,
@@ -70,7 +70,10 @@ impl Server {
             Question::LockWaits => facts.lock_waits_query(),
             Question::OtherWaiters => facts.waiters_query(),
             Question::Functions => facts.functions_query(),
-            Question::Code(question) => self.code_text(question),
+            Question::Code(question) => {
+                of_code = self.code_text(question);
+                &of_code
+            }
             Question::Position => self.control.position.query(facts),
             Question::Peers(question) => {
                 of_peers = self.control.peers.text(question);

@@ -119,6 +119,11 @@ impl Control {
         self.connection
     }
 
+    /// The time since it was asked its present question.
+    pub(crate) fn asked_for(&self, now: Instant) -> Duration {
+        now.since(self.since)
+    }
+
     /// Says whether a node is to answer once it has all that its cluster has.
     pub(crate) fn waits_for_cluster(&self) -> bool {
         matches!(self.state, State::Asking { question: Question::Position, .. })

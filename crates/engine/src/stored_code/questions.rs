@@ -4,6 +4,11 @@
 //! views to those with SHOW VIEW and SELECT; MySQL likewise, but routines to those with SHOW_ROUTINE or SELECT (manuals, "The
 //! INFORMATION_SCHEMA TRIGGERS Table" and its like). Who has not the rights gets fewer rows and no error, so the rights are asked for
 //! first. What the servers brought along themselves belongs to accounts that nobody can log in to, and is left out.
+//!
+//! MariaDB, and MySQL up to 5.7, open a file for each table to find triggers, views and columns, and look at their limit of time only where
+//! they have found something. So they are asked for some schemas at a time.
+
+use std::borrow::Cow;
 
 use sql::{CodeEffects, CodeKind, LexMode, StoredCode, folded_name, stored_code};
 
@@ -17,6 +22,8 @@ pub(crate) enum CodeQuestion {
     Counts,
     /// The rights of the service account.
     Rights,
+    /// The names of the schemas, where code is asked for by these.
+    Schemas,
     Routines,
     Triggers,
     Views,
@@ -79,9 +86,49 @@ pub(super) fn counts(rows: &[Row], is_mariadb: bool) -> Option<[Vec<u8>; 2]> {
     Some([sum_of_counters(rows, of_code)?, sum_of_counters(rows, |_| true)?])
 }
 
-const RIGHTS: &str = "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE IN \
-    ('SELECT', 'SHOW VIEW', 'SHOW_ROUTINE', 'TRIGGER') \
-    AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')";
+/// The service account's own row in one of the tables of accounts. The servers' own question for rights, USER_PRIVILEGES, lists those of all
+/// accounts while nobody can log in, which for 100,000 accounts takes seconds.
+macro_rules! own_row {
+    () => {
+        "Host = SUBSTRING_INDEX(CURRENT_USER(), '@', -1) AND User = LEFT(CURRENT_USER(), \
+         CHAR_LENGTH(CURRENT_USER()) - CHAR_LENGTH(SUBSTRING_INDEX(CURRENT_USER(), '@', -1)) - 1)"
+    };
+}
+
+/// Says of MySQL since 8.0.20 whether the service account has the right to see all routines.
+macro_rules! shows_routines {
+    () => {
+        concat!("EXISTS (SELECT 1 FROM mysql.global_grants WHERE PRIV = 'SHOW_ROUTINE' AND ", own_row!(), ")")
+    };
+}
+
+pub(crate) use {own_row, shows_routines};
+
+/// MariaDB keeps rights on everything as a mask: SELECT is bit 0, SHOW VIEW bit 22, TRIGGER bit 27 (privilege.h).
+const MARIADB_RIGHTS: &str = concat!(
+    "SELECT access & 1 <> 0, access & (1 << 22) <> 0, 0, access & (1 << 27) <> 0 FROM \
+     (SELECT CAST(IFNULL(JSON_VALUE(Priv, '$.access'), 0) AS UNSIGNED) AS access FROM mysql.global_priv WHERE ",
+    own_row!(),
+    ") own"
+);
+
+macro_rules! mysql_rights {
+    ($show_routine:expr) => {
+        concat!(
+            "SELECT Select_priv = 'Y', Show_view_priv = 'Y', ",
+            $show_routine,
+            ", Trigger_priv = 'Y' FROM mysql.user WHERE ",
+            own_row!()
+        )
+    };
+}
+
+const MYSQL_RIGHTS: &str = mysql_rights!(shows_routines!());
+const MYSQL_57_RIGHTS: &str = mysql_rights!("0");
+
+/// The schemas that can hold code of users.
+const SCHEMAS: &str = "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA \
+    WHERE SCHEMA_NAME NOT IN ('information_schema', 'performance_schema')";
 
 /// The accounts that own what the servers brought along.
 macro_rules! of_others {
@@ -120,10 +167,12 @@ macro_rules! views {
 }
 
 /// Neither defaults nor computed columns can call stored functions. MySQL's can use no variables either.
-const MARIADB_COLUMNS: &str = mariadb!(
-    "TABLE_SCHEMA, TABLE_NAME, NULL, COLUMN_DEFAULT, GENERATION_EXPRESSION FROM information_schema.COLUMNS \
-     WHERE COLUMN_DEFAULT LIKE '%nextval(%' OR COLUMN_DEFAULT LIKE '%@%' OR GENERATION_EXPRESSION LIKE '%@%'"
-);
+macro_rules! columns {
+    () => {
+        "TABLE_SCHEMA, TABLE_NAME, NULL, COLUMN_DEFAULT, GENERATION_EXPRESSION FROM information_schema.COLUMNS \
+         WHERE (COLUMN_DEFAULT LIKE '%nextval(%' OR COLUMN_DEFAULT LIKE '%@%' OR GENERATION_EXPRESSION LIKE '%@%')"
+    };
+}
 
 const MYSQL_ROUTINES: &str = mysql!(concat!(
     "ROUTINE_SCHEMA, ROUTINE_NAME, (SELECT GROUP_CONCAT(PARAMETER_NAME) FROM information_schema.PARAMETERS p \
@@ -132,31 +181,64 @@ const MYSQL_ROUTINES: &str = mysql!(concat!(
     of_others!()
 ));
 
+/// The question for what these schemas hold, of columns of a table of information_schema whose name for the schema is `schema`. The name is
+/// written in hexadecimal digits, so that no mode of the session reads it otherwise.
+fn of_schemas(is_mariadb: bool, columns: &str, schema: &str, schemas: &[Vec<u8>]) -> String {
+    let mut text = String::from(if is_mariadb { mariadb!("") } else { mysql!("") });
+    for (place, name) in schemas.iter().enumerate() {
+        if place > 0 {
+            text.push_str(" UNION ALL SELECT ");
+        }
+        let digits: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        text.push_str(&format!("{columns} AND {schema} = _utf8 x'{digits}'"));
+    }
+    text
+}
+
 impl CodeQuestion {
-    /// The text of the question; `None` where the server has nothing of the kind.
-    pub(crate) fn text(self, is_mariadb: bool, major_version: u32) -> Option<&'static str> {
+    /// Says whether the server is asked for some schemas at a time.
+    pub(crate) fn is_by_schema(self, is_mariadb: bool, major_version: u32) -> bool {
+        (is_mariadb || major_version < 8) && matches!(self, Self::Triggers | Self::Views | Self::Columns)
+    }
+
+    /// Says whether there is such a question to this server.
+    pub(crate) fn exists(self, is_mariadb: bool, major_version: u32) -> bool {
+        match self {
+            Self::Schemas => is_mariadb || major_version < 8,
+            Self::Columns => is_mariadb,
+            _ => true,
+        }
+    }
+
+    /// The text of the question, of these schemas where it is [by schema](Self::is_by_schema).
+    pub(crate) fn text(self, is_mariadb: bool, major_version: u32, schemas: &[Vec<u8>]) -> Cow<'static, str> {
         let has_proc = is_mariadb || major_version < 8;
-        Some(match self {
+        let by_schema = |columns, schema| Cow::Owned(of_schemas(is_mariadb, columns, schema, schemas));
+        let text = match self {
             Self::Counts if is_mariadb => MARIADB_COUNTS,
             Self::Counts => MYSQL_COUNTS,
-            Self::Rights => RIGHTS,
+            Self::Rights if is_mariadb => MARIADB_RIGHTS,
+            Self::Rights if has_proc => MYSQL_57_RIGHTS,
+            Self::Rights => MYSQL_RIGHTS,
+            Self::Schemas => SCHEMAS,
             Self::Routines if is_mariadb => mariadb!(proc_routines!()),
             Self::Routines if has_proc => mysql!(proc_routines!()),
             Self::Routines => MYSQL_ROUTINES,
-            Self::Triggers if is_mariadb => mariadb!(triggers!()),
+            Self::Triggers if has_proc => return by_schema(triggers!(), "EVENT_OBJECT_SCHEMA"),
             Self::Triggers => mysql!(triggers!()),
-            Self::Views if is_mariadb => mariadb!(views!()),
+            Self::Views if has_proc => return by_schema(views!(), "TABLE_SCHEMA"),
             Self::Views => mysql!(views!()),
-            Self::Columns if is_mariadb => MARIADB_COLUMNS,
-            Self::Columns => return None,
-        })
+            Self::Columns => return by_schema(columns!(), "TABLE_SCHEMA"),
+        };
+        Cow::Borrowed(text)
     }
 
     /// Returns the next question.
     pub(crate) fn next(self) -> Option<Self> {
         match self {
             Self::Counts => Some(Self::Rights),
-            Self::Rights => Some(Self::Routines),
+            Self::Rights => Some(Self::Schemas),
+            Self::Schemas => Some(Self::Routines),
             Self::Routines => Some(Self::Triggers),
             Self::Triggers => Some(Self::Views),
             Self::Views => Some(Self::Columns),
@@ -167,7 +249,7 @@ impl CodeQuestion {
     /// Notes whether the server has said all that there is.
     pub(crate) fn note_known(self, known: &mut Known, all: bool) {
         match self {
-            Self::Counts | Self::Rights => {}
+            Self::Counts | Self::Rights | Self::Schemas => {}
             Self::Routines => known.routines = all,
             Self::Triggers => known.triggers = all,
             Self::Views => known.views = all,
@@ -190,7 +272,7 @@ impl CodeQuestion {
         let body = body.as_deref();
         let own_mode = || last.as_deref().map_or(mode, crate::session::lex_mode);
         match self {
-            Self::Counts | Self::Rights => Vec::new(),
+            Self::Counts | Self::Rights | Self::Schemas => Vec::new(),
             Self::Routines => vec![object(Runs::Called, CodeKind::Routine, body, own_mode())],
             Self::Triggers => vec![object(Runs::Written, CodeKind::Routine, body, own_mode())],
             Self::Views => vec![object(Runs::Used, CodeKind::Expression, body, mode)],
@@ -219,13 +301,11 @@ plain!(struct Rights { select, show_view, show_routine, trigger });
 impl Rights {
     /// Reads the rights from the answer to [`CodeQuestion::Rights`].
     pub(crate) fn of_rows(rows: &[Row]) -> Self {
-        let has = |right: &[u8]| rows.iter().any(|row| matches!(&row[..], [Some(found)] if found == right));
-        Self {
-            select: has(b"SELECT"),
-            show_view: has(b"SHOW VIEW"),
-            show_routine: has(b"SHOW_ROUTINE"),
-            trigger: has(b"TRIGGER"),
-        }
+        let has = |place: usize| {
+            let right = rows.first().and_then(|row| row.get(place)?.as_deref());
+            right == Some(b"1")
+        };
+        Self { select: has(0), show_view: has(1), show_routine: has(2), trigger: has(3) }
     }
 
     /// Says whether there are some that `before` lacks.
@@ -238,7 +318,7 @@ impl Rights {
     /// Says whether the server shows all that a question asks for. `mysql.proc` refuses accounts that may not read it.
     pub(crate) fn allow(self, question: CodeQuestion, is_mariadb: bool, major_version: u32) -> bool {
         match question {
-            CodeQuestion::Counts | CodeQuestion::Rights => true,
+            CodeQuestion::Counts | CodeQuestion::Rights | CodeQuestion::Schemas => true,
             CodeQuestion::Routines => is_mariadb || major_version < 8 || self.select || self.show_routine,
             CodeQuestion::Triggers => self.trigger,
             CodeQuestion::Views => self.select && self.show_view,

@@ -1,6 +1,7 @@
 //! The times at which stored code is read, and what of it is known.
 
 pub(crate) mod reading;
+mod schemas;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use seam::Instant;
 use super::questions::{CodeQuestion, Rights};
 use super::{Known, Library};
 use crate::frozen::Distance;
+use schemas::Schemas;
 
 /// The servers count a definition before they make it, and the definition may wait for a lock in between. So a server
 /// with a changed count is read again after this time, and after four times as long, and so on.
@@ -17,6 +19,10 @@ const FIRST_AGAIN: Duration = Duration::from_secs(1);
 
 /// The pause after which the server is not read again for this.
 const LAST_AGAIN: Duration = Duration::from_secs(64);
+
+/// A server that gives no answer about a few schemas' code for as long as it may take to connect is not asked again for this time: it may go on to
+/// look for the answer that nobody waits for any more.
+const PAUSE_OF_SILENCE: Duration = Duration::from_secs(3600);
 
 /// Tables are defined more often than code, and hold it seldom.
 const PAUSE_OF_TABLES: Duration = Duration::from_secs(5);
@@ -30,6 +36,8 @@ pub(crate) struct Watch {
     counts: Option<[Vec<u8>; 2]>,
     /// The time before which the code is not read again.
     not_before: Instant,
+    /// Likewise, for a server that took too long, which another login does not change.
+    left_alone_until: Instant,
     /// The time of the next reading.
     due: Option<Instant>,
     /// Once more, after how long.
@@ -57,8 +65,11 @@ struct Reading {
     question: CodeQuestion,
     rights: Rights,
     known: Known,
+    schemas: Schemas,
     /// The answers that the server has given to their end.
     answers: Vec<(CodeQuestion, Vec<u8>)>,
+    /// Bytes of those that are of the present kind of code.
+    bytes: usize,
     /// The answers are all there, and are looked through.
     task: Option<u64>,
     /// Definitions that went through here and were over when it began.
@@ -73,6 +84,7 @@ impl Default for Watch {
             next: Instant::START,
             counts: None,
             not_before: Instant::START,
+            left_alone_until: Instant::START,
             due: None,
             again: None,
             reading: None,
@@ -89,6 +101,7 @@ pub(crate) struct FrozenWatch {
     next: Distance,
     counts: Option<[Vec<u8>; 2]>,
     not_before: Distance,
+    left_alone_until: Distance,
     due: Option<Distance>,
     again: Option<(Distance, Duration)>,
     rights: Option<Rights>,
@@ -96,16 +109,28 @@ pub(crate) struct FrozenWatch {
     readings: u64,
 }
 
-plain!(struct FrozenWatch { next, counts, not_before, due, again, rights, said, readings });
+plain!(struct FrozenWatch { next, counts, not_before, left_alone_until, due, again, rights, said, readings });
 
 impl Watch {
     /// Takes it apart, where nothing [is being read](Self::is_being_read).
     pub(crate) fn freeze(self, now: Instant) -> FrozenWatch {
-        let Self { next, counts, not_before, due, again, reading: _, rights, said, readings } = self; // none
+        let Self {
+            next,
+            counts,
+            not_before,
+            left_alone_until,
+            due,
+            again,
+            reading: _,
+            rights,
+            said,
+            readings,
+        } = self; // none
         FrozenWatch {
             next: Distance::of(next, now),
             counts,
             not_before: Distance::of(not_before, now),
+            left_alone_until: Distance::of(left_alone_until, now),
             due: due.map(|due| Distance::of(due, now)),
             again: again.map(|(at, pause)| (Distance::of(at, now), pause)),
             rights,
@@ -117,11 +142,12 @@ impl Watch {
 
 impl FrozenWatch {
     pub(crate) fn thaw(self, now: Instant) -> Watch {
-        let Self { next, counts, not_before, due, again, rights, said, readings } = self;
+        let Self { next, counts, not_before, left_alone_until, due, again, rights, said, readings } = self;
         Watch {
             next: next.from(now),
             counts,
             not_before: not_before.from(now),
+            left_alone_until: left_alone_until.from(now),
             due: due.map(|due| due.from(now)),
             again: again.map(|(at, pause)| (at.from(now), pause)),
             reading: None,
@@ -135,8 +161,8 @@ impl FrozenWatch {
 impl Watch {
     /// The service account has logged in anew: it may be another server, or see more.
     pub(crate) fn asked_anew(&mut self) {
-        let Self { said, readings, .. } = *self;
-        *self = Self { said, readings, ..Self::default() };
+        let Self { left_alone_until, said, readings, .. } = *self;
+        *self = Self { left_alone_until, said, readings, ..Self::default() };
     }
 
     /// Takes in the counts.
@@ -170,6 +196,6 @@ impl Watch {
 
     /// Says whether a reading is due now.
     fn is_due(&self, now: Instant) -> bool {
-        self.due.is_some_and(|due| due <= now) && self.not_before <= now
+        self.due.is_some_and(|due| due <= now) && self.not_before.max(self.left_alone_until) <= now
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::frozen::Distance;
+use crate::stored_code::questions::{own_row, shows_routines};
 
 /// One read may be sent again for this many that shared a backend and were answered. So a server that is slow as a whole gets a
 /// thirty-second more to do by it.
@@ -13,17 +14,22 @@ const ANSWERS_FOR_ONE: u32 = 32;
 /// Most reads that may be sent again at once: as many as four shared backends hold at sixteen statements each.
 const AT_ONCE: u32 = 64;
 
-/// Asks for the number of functions that a view could call and that may write. The servers' own, of the schema `sys`, do not. For MariaDB,
-/// and for MySQL up to 5.7: needs SELECT on `mysql.proc` and `mysql.func`.
-pub(crate) const FUNCTIONS_QUERY: &str = "SELECT (SELECT COUNT(*) FROM mysql.proc WHERE type <> 'PROCEDURE' \
-    AND definer NOT IN ('mariadb.sys@localhost', 'mysql.sys@localhost')) + (SELECT COUNT(*) FROM mysql.func)";
+/// Asks how many of these there are: functions that a view could call and that may write. The servers' own, of the schema `sys`, do not. For
+/// MariaDB, and for MySQL up to 5.7: needs SELECT on `mysql.proc` and `mysql.func`.
+pub(crate) const FUNCTIONS_QUERY: &str = "SELECT EXISTS (SELECT 1 FROM mysql.proc WHERE type <> 'PROCEDURE' \
+    AND definer NOT IN ('mariadb.sys@localhost', 'mysql.sys@localhost')) + EXISTS (SELECT 1 FROM mysql.func)";
 
 /// Asks MySQL since 8.0 for the same. It shows all functions only to accounts with SELECT or SHOW_ROUTINE for everything (manual, "The
 /// INFORMATION_SCHEMA ROUTINES Table"). An account that has neither by itself gets a number greater by one.
-pub(crate) const FUNCTIONS_QUERY_8: &str = "SELECT (SELECT COUNT(*) FROM information_schema.ROUTINES \
-    WHERE ROUTINE_TYPE <> 'PROCEDURE' AND DEFINER <> 'mysql.sys@localhost') + (SELECT COUNT(*) FROM mysql.func) + \
-    (SELECT COUNT(*) = 0 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE IN ('SELECT', 'SHOW_ROUTINE') \
-    AND GRANTEE = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), ''''))";
+pub(crate) const FUNCTIONS_QUERY_8: &str = concat!(
+    "SELECT EXISTS (SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_TYPE <> 'PROCEDURE' \
+     AND DEFINER <> 'mysql.sys@localhost') + EXISTS (SELECT 1 FROM mysql.func) + \
+     NOT (EXISTS (SELECT 1 FROM mysql.user WHERE Select_priv = 'Y' AND ",
+    own_row!(),
+    ") OR ",
+    shows_routines!(),
+    ")"
+);
 
 /// Returns the number in the row of either question; `None` where there is none.
 pub(crate) fn functions_of_rows(rows: &[Vec<Option<Vec<u8>>>]) -> Option<u64> {

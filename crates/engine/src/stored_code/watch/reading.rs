@@ -1,14 +1,17 @@
 //! How a server's stored code is read.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use seam::Instant;
 use sql::CodeEffects;
 
-use super::{Reading, Watch};
+use super::schemas::Schemas;
+use super::{PAUSE_OF_SILENCE, Reading, Watch};
 use crate::accounts::task::{Asker, Work};
 use crate::backend::Afterwards;
 use crate::backend::own_answers::{Row, rows_of};
+use crate::control::answer::{MOST_CODE, NoAnswer};
 use crate::ids::BackendKey;
 use crate::io::Io;
 use crate::outside::event::Event;
@@ -27,10 +30,10 @@ const PAUSE: u32 = 20;
 const PAUSE_OF_REFUSAL: Duration = Duration::from_secs(60);
 
 impl Server {
-    pub(crate) fn code_text(&self, question: CodeQuestion) -> &'static str {
+    pub(crate) fn code_text(&self, question: CodeQuestion) -> Cow<'static, str> {
         let facts = self.facts.as_ref().expect("asked for once the server is known");
-        // What there is no question for is not asked, see `go_on_reading`.
-        question.text(facts.is_mariadb(), facts.version.major()).unwrap_or("SELECT NULL")
+        let schemas = self.control.code.reading.as_ref().map(|reading| reading.schemas.asked());
+        question.text(facts.is_mariadb(), facts.version.major(), schemas.unwrap_or_default())
     }
 
     /// Says whether code with these effects leaves the session with another role, which no reset undoes: in MariaDB the role goes
@@ -87,20 +90,51 @@ impl Server {
             self.take_code_counts(at_hand, &rows_of(&answer), refusal);
             return false;
         }
+        let took = self.control.asked_for(at_hand.now);
+        let facts = self.facts.as_ref().expect("known since the login");
+        let by_schema = question.is_by_schema(facts.is_mariadb(), facts.version.major());
         let watch = &mut self.control.code;
         let Some(reading) = watch.reading.as_mut() else { return false };
-        if question == CodeQuestion::Rights {
-            reading.rights = Rights::of_rows(&rows_of(&answer));
-            if reading.rights.are_more_than(*watch.rights.get_or_insert(reading.rights)) {
-                watch.reading = None;
-                return true;
+        match question {
+            CodeQuestion::Rights => {
+                reading.rights = Rights::of_rows(&rows_of(&answer));
+                if reading.rights.are_more_than(*watch.rights.get_or_insert(reading.rights)) {
+                    watch.reading = None;
+                    return true;
+                }
             }
+            CodeQuestion::Schemas => {
+                let names = rows_of(&answer).into_iter().filter_map(|row| row.into_iter().next().flatten());
+                reading.schemas = Schemas::new(names.collect());
+            }
+            _ => {}
         }
-        question.note_known(&mut reading.known, refusal.is_none());
+        reading.bytes += answer.len();
+        let refusal = refusal.or_else(|| (reading.bytes > MOST_CODE).then(|| NoAnswer::TooLong.to_string()));
+        let all = refusal.is_none();
         reading.refusal = reading.refusal.take().or(refusal);
         reading.answers.push((question, answer));
+        if by_schema && all {
+            reading.schemas.answered(took);
+            if !reading.schemas.asked().is_empty() {
+                return false;
+            }
+        }
+        question.note_known(&mut reading.known, all);
         self.go_on_reading(at_hand.io, question);
         false
+    }
+
+    /// The server has not answered a question about its code for as long as it may take to connect.
+    pub(crate) fn code_takes_too_long(&mut self, now: Instant, pool: &Pool, views: &mut Views) {
+        let watch = &mut self.control.code;
+        if watch.reading.take().is_some() {
+            watch.left_alone_until = now + PAUSE_OF_SILENCE;
+            pool.workers.stored_code.forget();
+            let reason =
+                "it gave no answer within backend_connect_timeout, and is not asked again for an hour";
+            watch.say_what_is_missing(views, vec!["code"], Some(String::from(reason)));
+        }
     }
 
     fn take_code_counts(&mut self, at_hand: &mut AtHand<'_>, rows: &[Row], refusal: Option<String>) {
@@ -122,7 +156,9 @@ impl Server {
                 question: CodeQuestion::Rights,
                 rights: Rights::default(),
                 known: Known::default(),
+                schemas: Schemas::new(Vec::new()),
                 answers: Vec::new(),
+                bytes: 0,
                 task: None,
                 covered: stored_code.begin_reading(),
                 refusal: None,
@@ -135,11 +171,15 @@ impl Server {
         let facts = self.facts.as_ref().expect("known since the login");
         let (is_mariadb, version) = (facts.is_mariadb(), facts.version.major());
         let Some(reading) = self.control.code.reading.as_mut() else { return };
+        reading.bytes = 0;
+        reading.schemas.begin_again();
         let mut next = answered.next();
         while let Some(question) = next {
-            if !reading.rights.allow(question, is_mariadb, version) {
+            // Each server has schemas of its own: without any, they are hidden.
+            let hidden = question.is_by_schema(is_mariadb, version) && reading.schemas.asked().is_empty();
+            if hidden || !reading.rights.allow(question, is_mariadb, version) {
                 question.note_known(&mut reading.known, false);
-            } else if question.text(is_mariadb, version).is_none() {
+            } else if !question.exists(is_mariadb, version) {
                 question.note_known(&mut reading.known, true);
             } else {
                 reading.question = question;

@@ -79,6 +79,8 @@ pub enum Question {
     CodeCounts,
     /// What the service account may see of it.
     CodeRights,
+    /// The schemas that may hold some.
+    CodeSchemas,
     /// A kind of stored code; there is none.
     Code,
     /// Onramp's first free slot, and the connection's number.
@@ -135,13 +137,14 @@ impl Part {
 impl Question {
     /// By words that only this question has. Who waits for whom stands in tables with other names in MariaDB and in MySQL.
     fn find(text: &str) -> Option<Self> {
-        const WORDS: [(&str, Question); 24] = [
+        const WORDS: [(&str, Question); 25] = [
             ("CASE WHEN GET_LOCK(", Question::Slot),
             ("IS_USED_LOCK(", Question::SlotHolders),
             ("LOCK('onramp.", Question::AtWork),
             ("mysql.func", Question::Functions),
             ("Com_create_trigger", Question::CodeCounts),
-            ("USER_PRIVILEGES", Question::CodeRights),
+            ("CURRENT_USER(), '@', -1)", Question::CodeRights),
+            ("information_schema.SCHEMATA", Question::CodeSchemas),
             ("mysql.proc", Question::Code),
             ("information_schema.TRIGGERS", Question::Code),
             ("information_schema.VIEWS", Question::Code),
@@ -171,7 +174,7 @@ impl Question {
             | Self::OtherWaiters
             | Self::Functions
             | Self::Changes
-            | Self::CodeRights
+            | Self::CodeSchemas
             | Self::AtWork => 1,
             Self::SlotHolders => SLOT_HOLDERS,
             Self::Slot
@@ -180,7 +183,7 @@ impl Question {
             | Self::LockWaits
             | Self::CodeCounts
             | Self::Defaults => 2,
-            Self::Code => 4,
+            Self::Code | Self::CodeRights => 4,
             Self::Warnings | Self::Collations | Self::AccountsChanged => 3,
             Self::Accounts => 10,
             Self::Server => 11,
@@ -195,9 +198,9 @@ impl Question {
             Self::LastInsertId | Self::Functions | Self::Changes => vec![row(&["0"])],
             Self::CodeCounts => vec![row(&["0", "0"])],
             Self::Defaults => vec![row(&["autocommit", "ON"])],
-            Self::CodeRights => {
-                ["SELECT", "SHOW VIEW", "TRIGGER"].iter().map(|right| row(&[right])).collect()
-            }
+            // SELECT, SHOW VIEW and TRIGGER.
+            Self::CodeRights => vec![row(&["1", "1", "0", "1"])],
+            Self::CodeSchemas => vec![row(&["app"])],
             Self::AtWork => vec![row(&["1"])],
             Self::Warnings
             | Self::LockWaitCount
