@@ -1,9 +1,11 @@
 //! The server's own accounts, as the service account reads them: who may log in, and with which password.
 
+pub(crate) mod copy;
 pub(crate) mod entropy;
 pub(crate) mod failed_logins;
 pub(crate) mod frozen;
 pub(crate) mod hosts;
+mod identities;
 pub(crate) mod method;
 pub(crate) mod proof;
 pub(crate) mod queries;
@@ -12,9 +14,7 @@ pub(crate) mod secret;
 pub(crate) mod task;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::net::SocketAddr;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use seam::Peer;
 use sql::ServerKind;
@@ -23,10 +23,11 @@ use wire::sha2_password;
 use crate::accounts::hosts::{Place, host_matches};
 use crate::accounts::method::Method;
 use crate::accounts::requirement::Requirement;
-use crate::accounts::secret::{IdentityKey, Secret};
+use crate::accounts::secret::IdentityKey;
 use crate::frozen::plain::Plain;
 use crate::steps;
-use crate::workers::users::{Usage, Users};
+
+pub(crate) use identities::{Identities, IdentityId, Proved};
 
 /// An account of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,7 +232,7 @@ impl Plain for Accounts {
 /// All accounts, in the order in which the server would look for a match.
 #[derive(Default)]
 pub(crate) struct Accounts {
-    sorted: Vec<Rc<Account>>,
+    sorted: Vec<Arc<Account>>,
     /// Places of the accounts in the list, in the order of users and of hosts: each read on a replica asks for one, of many thousands perhaps.
     by_name: Vec<usize>,
     nobody: Vec<u8>,
@@ -245,7 +246,7 @@ const ROUNDS: std::ops::Range<usize> = 3..6;
 
 impl Accounts {
     pub(crate) fn new(accounts: Vec<Account>, server: ServerKind) -> Self {
-        let mut sorted: Vec<_> = accounts.into_iter().map(Rc::new).collect();
+        let mut sorted: Vec<_> = accounts.into_iter().map(Arc::new).collect();
         sorted.sort_by_cached_key(|account| Place::of(&account.user, &account.host, server));
         let mut by_name: Vec<_> = (0..sorted.len()).collect();
         by_name.sort_by(|&one, &other| sorted[one].name().cmp(&sorted[other].name()));
@@ -264,13 +265,13 @@ impl Accounts {
     }
 
     /// The account of this name and host.
-    pub(crate) fn named(&self, user: &[u8], host: &str) -> Option<&Rc<Account>> {
+    pub(crate) fn named(&self, user: &[u8], host: &str) -> Option<&Arc<Account>> {
         let found = self.by_name.binary_search_by(|&place| self.sorted[place].name().cmp(&(user, host)));
         found.ok().map(|at| &self.sorted[self.by_name[at]])
     }
 
     /// The account that the server would choose for this user from this peer: the first in its order, be it the user's or an anonymous one.
-    pub(crate) fn find(&self, user: &[u8], peer: &Peer, name_resolution: bool) -> Option<&Rc<Account>> {
+    pub(crate) fn find(&self, user: &[u8], peer: &Peer, name_resolution: bool) -> Option<&Arc<Account>> {
         let matches =
             |&place: &usize| host_matches(&self.sorted[place].host, peer, name_resolution, self.server);
         let place = self.places_of(user).chain(self.places_of(b"")).filter(matches).min()?;
@@ -290,7 +291,7 @@ impl Accounts {
 
 /// The stored form of a password that nobody has, with the number of rounds that most accounts have: MySQL's
 /// `caching_sha2_password_digest_rounds` may have changed since some were made.
-fn nobody(accounts: &[Rc<Account>]) -> Vec<u8> {
+fn nobody(accounts: &[Arc<Account>]) -> Vec<u8> {
     let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
     for account in accounts {
         if let Credential::CachingSha2(stored) = &account.credential
@@ -304,238 +305,6 @@ fn nobody(accounts: &[Rc<Account>]) -> Vec<u8> {
         nobody[ROUNDS].copy_from_slice(rounds);
     }
     nobody
-}
-
-/// The number of an identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct IdentityId(u32);
-
-impl IdentityId {
-    #[cfg(test)]
-    pub(crate) fn of_test(number: u32) -> Self {
-        Self(number)
-    }
-
-    /// The number itself.
-    pub(crate) fn number(self) -> u32 {
-        self.0
-    }
-}
-
-/// A client as the server knows it: an account, and the proof of its password with which backends log in.
-pub(crate) struct Identity {
-    pub(crate) account: Rc<Account>,
-    /// The user name to log in with (an anonymous account takes any).
-    pub(crate) user: Vec<u8>,
-    /// The proof of the latest login. After a change of password, clients that are logged in go on by the new one.
-    pub(crate) secret: Secret,
-    /// The server refuses new connections of this user (its password has changed, or its limit is reached): asked again
-    /// after this.
-    pub(crate) refused_until: Option<seam::Instant>,
-    /// True where a backend of the identity has had a role from its login on.
-    pub(crate) has_role: bool,
-    /// The proof before that. A worker with an old copy of the accounts may have taken a former password for right since.
-    earlier: Option<Secret>,
-    /// True once its rights have changed. Clients that are logged in keep their backends; later logins get others.
-    former: bool,
-    /// The address that the identity's latest login came from, where that was by TCP.
-    pub(crate) address: Option<SocketAddr>,
-    /// True while nobody has proved the password yet: a backend logs in with it to find out.
-    claimed: bool,
-    /// The backends of its user, from the first one on.
-    usage: std::cell::OnceCell<Usage>,
-    holders: u32,
-}
-
-impl Identity {
-    fn is(&self, (user, account_user, account_host): &IdentityKey) -> bool {
-        !self.claimed
-            && self.user == *user
-            && self.account.user == *account_user
-            && self.account.host == *account_host
-    }
-
-    fn prove(&mut self, secret: Secret) {
-        if self.secret != secret {
-            self.earlier = Some(std::mem::replace(&mut self.secret, secret));
-            self.refused_until = None;
-        }
-    }
-}
-
-/// The proof of a login.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Proved {
-    /// The name that was given, and the account's user and host.
-    pub(crate) identity: IdentityKey,
-    pub(crate) secret: Secret,
-}
-
-impl fmt::Debug for Proved {
-    /// Writes the identity without the secret.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Proved").field("identity", &self.identity).finish_non_exhaustive()
-    }
-}
-
-/// The identities of the clients and backends there are, each stored once.
-#[derive(Default)]
-pub(crate) struct Identities {
-    entries: slab::Slab<Identity>,
-    ids: BTreeMap<IdentityKey, IdentityId>,
-}
-
-impl Identities {
-    /// The identity of a login that was right, with one more holder.
-    pub(crate) fn hold(&mut self, account: &Rc<Account>, user: &[u8], secret: Secret) -> IdentityId {
-        let key = account.identity_key(user);
-        if let Some(&id) = self.ids.get(&key) {
-            self.entries[id.0 as usize].account = Rc::clone(account);
-            if self.entries[id.0 as usize].secret != secret {
-                self.renew(&Proved { identity: key, secret });
-            }
-            return self.hold_again(id);
-        }
-        self.renew(&Proved { identity: key.clone(), secret: secret.clone() });
-        let id = self.claim(account, user, secret);
-        self.entries[id.0 as usize].claimed = false;
-        self.ids.insert(key, id);
-        id
-    }
-
-    /// An identity by itself, with one holder: whether its secret is right the server is to say. Nobody else becomes it, and no
-    /// other's secret changes by it.
-    pub(crate) fn claim(&mut self, account: &Rc<Account>, user: &[u8], secret: Secret) -> IdentityId {
-        let index = self.entries.insert(Identity {
-            account: Rc::clone(account),
-            user: user.to_vec(),
-            secret,
-            refused_until: None,
-            has_role: false,
-            earlier: None,
-            former: false,
-            address: None,
-            claimed: true,
-            usage: std::cell::OnceCell::new(),
-            holders: 1,
-        });
-        IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"))
-    }
-
-    /// Notes the address that the identity's latest login came from.
-    pub(crate) fn came_from(&mut self, id: IdentityId, peer: &Peer) {
-        self.entries[id.0 as usize].address = match peer {
-            Peer::Tcp(address) => Some(*address),
-            Peer::Unix { .. } => None,
-        };
-    }
-
-    /// Takes in a new copy of the accounts. An account may have other rights now: a later login to it is another identity than
-    /// the clients that are in.
-    pub(crate) fn compare(&mut self, accounts: &Accounts) {
-        let entries = &mut self.entries;
-        self.ids.retain(|(_, user, host), id| {
-            let entry = &mut entries[id.0 as usize];
-            let same = accounts.named(user, host).is_some_and(|now| now.rights == entry.account.rights);
-            entry.former = !same;
-            same
-        });
-    }
-
-    /// Says whether its rights have changed, so that no login becomes it any more.
-    pub(crate) fn is_former(&self, id: IdentityId) -> bool {
-        self.entries[id.0 as usize].former
-    }
-
-    /// Says whether a backend that logs in as this identity now is let in and has its rights, as far as the accounts tell. They
-    /// do not tell it of passwords that others judge, which may be good for minutes.
-    pub(crate) fn lets_in(&self, id: IdentityId, accounts: &Accounts, now: seam::Instant) -> bool {
-        let Identity { account, refused_until, .. } = &self.entries[id.0 as usize];
-        let same = |present: &Rc<Account>| {
-            present.credential == account.credential
-                && present.rights == account.rights
-                && !present.locked
-                && !present.expired
-        };
-        account.credential.delegated().is_none()
-            && refused_until.is_none_or(|until| until <= now)
-            && accounts.named(&account.user, &account.host).is_some_and(same)
-    }
-
-    /// The number of holders of each identity.
-    pub(crate) fn holder_counts(&self) -> BTreeMap<IdentityId, u32> {
-        let id =
-            |index| IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"));
-        self.entries.iter().map(|(index, entry)| (id(index), entry.holders)).collect()
-    }
-
-    /// The number of holders of the identity.
-    pub(crate) fn holders(&self, id: IdentityId) -> usize {
-        self.entries[id.0 as usize].holders as usize
-    }
-
-    pub(crate) fn hold_again(&mut self, id: IdentityId) -> IdentityId {
-        self.entries[id.0 as usize].holders += 1;
-        id
-    }
-
-    /// Takes in a proof, by a login here or at another worker. Clients of the same identity go on by it.
-    pub(crate) fn renew(&mut self, proved: &Proved) {
-        for (_, entry) in &mut self.entries {
-            if entry.is(&proved.identity) {
-                entry.prove(proved.secret.clone());
-            }
-        }
-    }
-
-    /// Returns the proof of the latest login of this user and account, as long as somebody holds it.
-    pub(crate) fn secret_of(&self, user: &[u8], account: &Account) -> Option<&Secret> {
-        let key = account.identity_key(user);
-        match self.ids.get(&key) {
-            Some(id) => Some(&self.entries[id.0 as usize].secret),
-            None => self.entries.iter().find(|(_, entry)| entry.is(&key)).map(|(_, entry)| &entry.secret),
-        }
-    }
-
-    /// Gives up one hold on the identity. Returns true where that was the last one, so that the number may soon mean somebody else.
-    pub(crate) fn release(&mut self, id: IdentityId) -> bool {
-        let entry = &mut self.entries[id.0 as usize];
-        entry.holders -= 1;
-        if entry.holders == 0 {
-            self.entries.remove(id.0 as usize);
-            self.ids.retain(|_, held| *held != id);
-        }
-        !self.entries.contains(id.0 as usize)
-    }
-
-    /// The server takes the latest password for a wrong one. True where there is an earlier one to try, once.
-    pub(crate) fn go_back(&mut self, id: IdentityId) -> bool {
-        // It may be gone with its last backend.
-        let Some(entry) = self.entries.get_mut(id.0 as usize) else { return false };
-        let Some(earlier) = entry.earlier.take() else { return false };
-        entry.secret = earlier;
-        true
-    }
-
-    /// The server refuses this user's connections for now.
-    pub(crate) fn refuse_until(&mut self, id: IdentityId, until: seam::Instant) {
-        self.entries[id.0 as usize].refused_until = Some(until);
-    }
-
-    /// A backend of this one has a role from its login on, or has none.
-    pub(crate) fn note_role(&mut self, id: IdentityId, has_role: bool) {
-        self.entries[id.0 as usize].has_role = has_role;
-    }
-
-    /// The use of backends by the identity's user.
-    pub(crate) fn usage(&self, id: IdentityId, users: &Users) -> &Usage {
-        let identity = self.identity(id);
-        identity.usage.get_or_init(|| users.usage_of(&identity.account.user))
-    }
-
-    pub(crate) fn identity(&self, id: IdentityId) -> &Identity {
-        &self.entries[id.0 as usize]
-    }
 }
 
 #[cfg(test)]

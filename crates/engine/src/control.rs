@@ -20,6 +20,7 @@ use seam::{ConnectionId, Instant};
 use std::sync::Arc;
 use zeroize::Zeroize;
 
+use crate::accounts::copy::{AccountRows, ReadAccounts};
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::backend::own_answers::rows_of;
@@ -50,14 +51,14 @@ use crate::workers::letter::Letter;
 const LARGEST_ANSWER: usize = 256 << 20;
 
 /// News that the service account has heard of a server, where others have to do something.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) enum Heard {
     /// Nothing.
     Nothing,
     /// The connection is of no use any more, for this reason.
     Lost(String),
     /// A copy of the accounts, which is to be taken.
-    Accounts(Vec<u8>),
+    Accounts(ReadAccounts),
     /// The copy that is there is as good as a new one.
     Fresh,
     /// The values that sessions begin with.
@@ -84,6 +85,7 @@ impl Server {
         match control.state {
             State::Away if !may_connect => None,
             State::Away => Some(self.reachability.next_attempt().unwrap_or(now)),
+            State::ReadingAccounts => None,
             State::Idle => control
                 .next_refresh(settings.accounts_refresh)
                 .into_iter()
@@ -95,16 +97,6 @@ impl Server {
                 .chain(self.next_code_turn(now, pool))
                 .min(),
             _ => Some(control.since + control.limit(settings.backend_connect_timeout)),
-        }
-    }
-
-    /// The service account's password has been encrypted for the server.
-    pub(crate) fn control_finding(&mut self, connection: ConnectionId, finding: Finding) {
-        let Finding::Encrypted(bytes) = finding else { return };
-        if self.control.connection == Some(connection)
-            && let State::LoggingIn(login) = &mut self.control.state
-        {
-            login.encrypted(bytes.as_deref(), &mut self.control.out);
         }
     }
 }
@@ -263,7 +255,7 @@ impl ServiceAccounts<'_> {
                 Ok(_) => {}
                 Err(error) => return Heard::Lost(format!("it broke the protocol: {error}")),
             },
-            State::Idle => {
+            State::Idle | State::ReadingAccounts => {
                 return Heard::Lost(String::from("the server closed the service account's connection"));
             }
             State::Away | State::Connecting => {}
@@ -329,7 +321,7 @@ impl ServiceAccounts<'_> {
             Question::Changes => {
                 self.servers[key].take_changes(self.now, self.pool, self.views, Ok(&answer.bytes));
             }
-            Question::Accounts => return Heard::Accounts(answer.bytes),
+            Question::Accounts => return self.accounts_told(key, answer.bytes),
             // The accounts that are read now may be newer than what the probe saw, never older.
             Question::Probe if answer.bytes != self.servers[key].control.probe_seen => {
                 self.servers[key].control.probe_seen = answer.bytes;
@@ -354,6 +346,48 @@ impl ServiceAccounts<'_> {
                 let count = functions_of_rows(&rows_of(&answer.bytes));
                 return self.functions_are_known(key, count);
             }
+        }
+        Heard::Nothing
+    }
+
+    /// The server has told its accounts.
+    fn accounts_told(&mut self, key: ServerKey, answer: Vec<u8>) -> Heard {
+        let server = &mut self.servers[key];
+        if server.pending_facts.is_none() && answer == server.control.accounts_seen {
+            return Heard::Fresh;
+        }
+        let facts = server.pending_facts.as_ref().or(server.facts.as_ref()).expect("known since the login");
+        let rows = AccountRows { answer, server: facts.lex_mode.server };
+        if rows.is_short() {
+            return Heard::Accounts(rows.read());
+        }
+        let connection = server.control.connection.expect("its bytes have just come");
+        self.io.tasks.give(Asker::Control(key, connection), Work::ReadAccounts(rows), None);
+        server.control.state = State::ReadingAccounts;
+        Heard::Nothing
+    }
+
+    /// What a server's service account has given to do is done: its password is encrypted, or the accounts are read. Since then it may have
+    /// logged in anew, on another connection.
+    pub(crate) fn found(&mut self, key: ServerKey, connection: ConnectionId, finding: Finding) -> Heard {
+        let control = &mut self.servers[key].control;
+        if control.connection != Some(connection) {
+            return Heard::Nothing;
+        }
+        match (&mut control.state, finding) {
+            (State::LoggingIn(login), finding) => {
+                if let Finding::Encrypted(bytes) = finding.for_server() {
+                    login.encrypted(bytes.as_deref(), &mut control.out);
+                }
+            }
+            (State::ReadingAccounts, Finding::Accounts(read)) => {
+                control.state = State::Idle;
+                return Heard::Accounts(read);
+            }
+            (State::ReadingAccounts, _) => {
+                return Heard::Lost(String::from("reading its accounts met a defect of onramp"));
+            }
+            _ => {}
         }
         Heard::Nothing
     }
@@ -484,41 +518,4 @@ impl ServiceAccounts<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::client::commands::tests::{connection, engine};
-
-    #[test]
-    fn the_service_account_is_given_up_where_its_server_says_nothing() {
-        let mut engine = engine(1, Settings::default());
-        let server = engine.servers.primary().key;
-        assert_eq!(engine.service_accounts().turn(server, false), Heard::Nothing);
-        assert!(engine.io.outbox.poll().is_none(), "it may not connect");
-        assert_eq!(engine.service_accounts().turn(server, true), Heard::Nothing);
-        assert!(engine.io.outbox.poll().is_some());
-        engine.service_accounts().connected(server, connection(7));
-        engine.now = engine.now + engine.settings.backend_connect_timeout;
-        assert_eq!(engine.service_accounts().turn(server, true), Heard::Nothing);
-        engine.now = engine.now + std::time::Duration::from_micros(1);
-        assert_eq!(engine.service_accounts().turn(server, true), Heard::Lost(String::from(NO_ANSWER)));
-        engine.service_accounts().leave(server);
-        assert_eq!(
-            (engine.io.role(connection(7)), engine.servers[server].control.connection()),
-            (Role::Free, None)
-        );
-    }
-
-    #[test]
-    fn what_a_server_says_out_of_turn_ends_the_connection() {
-        let mut engine = engine(1, Settings::default());
-        let server = engine.servers.primary().key;
-        engine.service_accounts().turn(server, true);
-        assert_eq!(engine.service_accounts().bytes(server, b"?"), Heard::Nothing, "it does not stand yet");
-        engine.service_accounts().connected(server, connection(7));
-        // A greeting by a protocol that nobody speaks.
-        let heard = engine.service_accounts().bytes(server, &[2, 0, 0, 0, 9, 0]);
-        assert!(matches!(heard, Heard::Lost(_)), "{heard:?}");
-        engine.servers[server].control.state = State::Idle;
-        assert!(matches!(engine.service_accounts().bytes(server, b"?"), Heard::Lost(_)));
-    }
-}
+mod tests;

@@ -162,8 +162,7 @@ impl Engine {
         }
     }
 
-    /// Returns the next task for another thread than a worker's. Its outcome goes to [`Self::take_finding`], for whichever asker
-    /// waits by then. The caller asks at the end of each turn.
+    /// Returns the next task for another thread than a worker's, at the end of a turn. Its outcome goes to [`Self::take_finding`].
     pub fn poll_task(&mut self) -> Option<Task> {
         self.io.tasks.next().or_else(|| self.readers.engines_mut().find_map(Self::poll_task))
     }
@@ -185,7 +184,8 @@ impl Engine {
             },
             Some(Asker::Backend(token)) => self.servers.backend_finding(token, finding.for_server()),
             Some(Asker::Control(server, connection)) => {
-                self.servers[server].control_finding(connection, finding.for_server());
+                let heard = self.service_accounts().found(server, connection, finding);
+                self.control_heard(server, heard);
             }
             Some(Asker::Check(connection)) => self.cluster.check_finding(connection, finding.for_server()),
             Some(Asker::StoredCode(server)) => self.code_is_read(server, number, finding.code()),

@@ -270,7 +270,11 @@ fn help(called: &Mutex<Receiver<()>>, queue: &Mutex<Queue>, key: &Key, names: &S
                     },
                     work => {
                         let _reading = is_reading(&work).then_some(ReadingText(queue));
-                        let place = if matches!(work, Work::ReadCode(_)) { "code" } else { "task" };
+                        let place = match work {
+                            Work::ReadAccounts(_) => "accounts",
+                            Work::ReadCode(_) => "code",
+                            _ => "task",
+                        };
                         let finding = survive(place, || carry_out(work, key)).unwrap_or(Finding::Lost);
                         asker.tell(task.number, finding);
                     }
@@ -298,7 +302,7 @@ fn survive<T>(place: &str, job: impl FnOnce() -> T) -> Option<T> {
 
 /// Says whether the work may take as long as some hundred logins.
 fn is_reading(work: &Work) -> bool {
-    matches!(work, Work::Read(_) | Work::ReadCode(_))
+    matches!(work, Work::Read(_) | Work::ReadAccounts(_) | Work::ReadCode(_))
 }
 
 fn carry_out(work: Work, key: &Key) -> Finding {
@@ -324,6 +328,7 @@ fn carry_out(work: Work, key: &Key) -> Finding {
         Work::UserName { uid } => Finding::UserName(user_names::listed(uid)),
         Work::Encrypt { bytes, public_key } => Finding::Encrypted(encrypt(&bytes, &public_key)),
         Work::Read(text) => Finding::Text(text.read()),
+        Work::ReadAccounts(rows) => Finding::Accounts(rows.read()),
         Work::ReadCode(answers) => Finding::Code(answers.read()),
     }
 }

@@ -1,7 +1,7 @@
 //! The identity that something has, as plain data.
 
+use super::identities::{Identities, IdentityId};
 use super::secret::IdentityKey;
-use super::{Identities, IdentityId};
 
 /// An identity by name. The identities go along as a table of their own, with the secrets, and keep their numbers there: two may have one
 /// name, where the rights of an account have changed.

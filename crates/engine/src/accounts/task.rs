@@ -11,6 +11,7 @@ use seam::ConnectionId;
 use wire::sha2_password::Stored;
 use zeroize::Zeroizing;
 
+use crate::accounts::copy::{AccountRows, ReadAccounts};
 use crate::accounts::proof::Proof;
 use crate::accounts::secret::Password;
 use crate::client::reading::{LargeText, ReadText};
@@ -48,7 +49,7 @@ impl Task {
 
     /// Says whether the task is for connections to the server, and not for a client: such tasks go first.
     pub fn is_our_own(&self) -> bool {
-        matches!(self.work, Work::Encrypt { .. } | Work::ReadCode(_))
+        matches!(self.work, Work::Encrypt { .. } | Work::ReadAccounts(_) | Work::ReadCode(_))
     }
 }
 
@@ -86,6 +87,8 @@ pub enum Work {
     },
     /// Read a large statement: [`Finding::Text`].
     Read(Box<LargeText>),
+    /// Read the server's accounts: [`Finding::Accounts`].
+    ReadAccounts(AccountRows),
     /// Read the server's stored code: [`Finding::Code`].
     ReadCode(CodeAnswers),
 }
@@ -100,6 +103,7 @@ impl fmt::Debug for Work {
             Self::UserName { .. } => "UserName",
             Self::Encrypt { .. } => "Encrypt",
             Self::Read(_) => "Read",
+            Self::ReadAccounts(_) => "ReadAccounts",
             Self::ReadCode(_) => "ReadCode",
         })
     }
@@ -120,6 +124,8 @@ pub enum Finding {
     Encrypted(Option<Vec<u8>>),
     /// The effects of the statement.
     Text(ReadText),
+    /// The server's accounts.
+    Accounts(ReadAccounts),
     /// The effects of stored code.
     Code(ReadCode),
     /// There will be no outcome: the thread that did the task met a defect.
@@ -157,7 +163,7 @@ pub(crate) enum Asker {
     Client(ClientRef),
     /// The token of a backend that logs in.
     Backend(u64),
-    /// The service account's login at a server, on this connection.
+    /// The service account at a server, on this connection: its login, and its reading of the accounts.
     Control(ServerKey, ConnectionId),
     /// A check's login on this connection.
     Check(ConnectionId),

@@ -1,4 +1,5 @@
 use super::*;
+use crate::accounts::secret::Secret;
 
 fn account(user: &str, host: &str) -> Account {
     Account::of_test(user, host, Credential::Empty)
@@ -8,7 +9,7 @@ fn account(user: &str, host: &str) -> Account {
 fn whoever_logs_in_with_other_rights_is_another() {
     let with_rights = |rights: &[u8]| Account { rights: rights.to_vec(), ..account("app", "%") };
     let hold = |identities: &mut Identities, rights: &[u8], secret: &[u8]| {
-        identities.hold(&Rc::new(with_rights(rights)), b"app", Secret::of(secret))
+        identities.hold(&Arc::new(with_rights(rights)), b"app", Secret::of(secret))
     };
     let mut identities = Identities::default();
     let first = hold(&mut identities, b"1", b"one");
@@ -24,6 +25,27 @@ fn whoever_logs_in_with_other_rights_is_another() {
     let third = hold(&mut identities, b"2", b"two");
     assert!(third != first && third != second, "an account that was dropped and made again");
     assert_eq!(identities.holders(first), 2);
+}
+
+#[test]
+fn one_of_many_comes_and_goes_without_a_look_at_all_others() {
+    let mut identities = Identities::default();
+    let secret = || Secret::of(b"secret");
+    let many: Vec<_> = (0..10_000)
+        .map(|number| {
+            identities.hold(&Arc::new(account("customer", &number.to_string())), b"customer", secret())
+        })
+        .collect();
+    let before = steps::taken();
+    let app = Arc::new(account("app", "%"));
+    let id = identities.hold(&app, b"app", secret());
+    identities.renew(&Proved { identity: app.identity_key(b"app"), secret: Secret::of(b"another") });
+    assert!(identities.secret_of(b"app", &app) == Some(&Secret::of(b"another")));
+    assert!(identities.release(id));
+    assert!(identities.secret_of(b"app", &app).is_none());
+    assert!(steps::taken() - before < 10, "not one identity after the other");
+    assert!(many.into_iter().all(|id| identities.release(id)));
+    assert!(identities.holder_counts().is_empty());
 }
 
 #[test]
@@ -53,7 +75,7 @@ fn the_first_account_that_matches_is_found_among_many_by_its_name() {
         let few = few.map(|(user, host)| account(user, host));
         let accounts = Accounts::new(many.chain(few).collect(), server);
         let walk = |user: &[u8]| {
-            let is_it = |account: &&Rc<Account>| {
+            let is_it = |account: &&Arc<Account>| {
                 (account.user == user || account.user.is_empty())
                     && host_matches(&account.host, &peer, true, server)
             };
@@ -108,7 +130,7 @@ fn stored_strings_become_credentials() {
 
 #[test]
 fn a_refused_password_makes_way_for_the_one_before_it_once() {
-    let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
+    let account = Arc::new(Account::of_test("app", "%", Credential::Empty));
     let mut identities = Identities::default();
     let id = identities.hold(&account, b"app", Secret::of(b"new"));
     identities.renew(&Proved { identity: account.identity_key(b"app"), secret: Secret::of(b"old") });

@@ -1,6 +1,5 @@
 //! A login attempt of a client: its claims, the step that it has reached, and the verdict on it.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -155,7 +154,7 @@ impl Answer {
 
 /// The verdict on an attempt, by the accounts as we know them.
 pub(crate) enum Verdict {
-    Accepted(Rc<Account>, Secret),
+    Accepted(Arc<Account>, Secret),
     Denied,
     /// The password was right, but the account is locked.
     Locked,

@@ -8,7 +8,6 @@
 //! it is where nobody can listen, and otherwise encrypted with our public key. Another thread checks it against what
 //! the server stores. The password is kept for backends, which the server may ask for it at any time.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use seam::{Instant, Peer};
@@ -40,7 +39,7 @@ pub(crate) enum Outcome {
     /// The login waits: for the client, for another thread, or for a fresh copy of the accounts.
     Waits,
     /// The client is the user that it claims to be. Backends prove that with this secret.
-    LogsIn(Rc<Account>, Secret, Box<Attempt>),
+    LogsIn(Arc<Account>, Secret, Box<Attempt>),
     /// The server has to judge the password.
     Claims(Box<Attempt>),
     /// The login is refused with this verdict.
@@ -64,7 +63,7 @@ impl Pool {
     /// Judges by an answer to the scramble, where the password is known here. A right answer is enough then; `None` otherwise.
     fn proof_by_known_password(
         &self,
-        account: &Rc<Account>,
+        account: &Arc<Account>,
         stored: &[u8],
         attempt: &Attempt,
     ) -> Option<Verdict> {
@@ -82,7 +81,7 @@ impl Pool {
     fn proof_by_sha2_password(
         &self,
         now: Instant,
-        account: &Rc<Account>,
+        account: &Arc<Account>,
         stored: &[u8],
         attempt: &Attempt,
     ) -> Verdict {
@@ -105,7 +104,7 @@ impl Logins {
     fn proof_by_socket(
         &self,
         settings: &Settings,
-        account: &Rc<Account>,
+        account: &Arc<Account>,
         client: &Client,
         attempt: &Attempt,
     ) -> Verdict {
@@ -115,7 +114,7 @@ impl Logins {
         match &attempt.socket_user {
             None => Verdict::NeedsUserName(uid),
             Some(Some(name)) if account.socket_users.contains(name) => {
-                Verdict::Accepted(Rc::clone(account), self.mapped_secret(settings, account, attempt))
+                Verdict::Accepted(Arc::clone(account), self.mapped_secret(settings, account, attempt))
             }
             Some(_) => refused,
         }
@@ -246,6 +245,7 @@ impl Authentication<'_> {
             | Finding::Password(None)
             | Finding::Encrypted(_)
             | Finding::Text(_)
+            | Finding::Accounts(_)
             | Finding::Code(_)
             | Finding::Lost => {
                 attempt.answer = Answer::Nonsense;
@@ -362,12 +362,12 @@ impl Authentication<'_> {
         } else if account.expired {
             Verdict::Expired
         } else {
-            Verdict::Accepted(Rc::clone(account), secret)
+            Verdict::Accepted(Arc::clone(account), secret)
         }
     }
 
     /// Judges by the account's password or, where that is not it, by the account's former one.
-    fn proof_of_either(&self, account: &Rc<Account>, client: &Client, attempt: &Attempt) -> Verdict {
+    fn proof_of_either(&self, account: &Arc<Account>, client: &Client, attempt: &Attempt) -> Verdict {
         let Some(second) = &account.second else {
             return self.proof(account, &account.credential, client, attempt);
         };
@@ -388,7 +388,7 @@ impl Authentication<'_> {
     /// Judges by one of the account's passwords.
     fn proof(
         &self,
-        account: &Rc<Account>,
+        account: &Arc<Account>,
         credential: &Credential,
         client: &Client,
         attempt: &Attempt,
@@ -413,7 +413,12 @@ impl Authentication<'_> {
         }
     }
 
-    fn proof_by_signature(&self, account: &Rc<Account>, public_key: &[u8; 32], attempt: &Attempt) -> Verdict {
+    fn proof_by_signature(
+        &self,
+        account: &Arc<Account>,
+        public_key: &[u8; 32],
+        attempt: &Attempt,
+    ) -> Verdict {
         match &attempt.answer {
             Answer::Token(signature) if signature.len() == SIGNATURE_LEN => {
                 Verdict::NeedsSignature(*public_key)
@@ -453,11 +458,11 @@ impl Client {
     }
 }
 
-fn accepted(account: &Rc<Account>, secret: Secret) -> Verdict {
-    Verdict::Accepted(Rc::clone(account), secret)
+fn accepted(account: &Arc<Account>, secret: Secret) -> Verdict {
+    Verdict::Accepted(Arc::clone(account), secret)
 }
 
-fn proof_by_native_password(account: &Rc<Account>, stage2: &[u8; 20], attempt: &Attempt) -> Verdict {
+fn proof_by_native_password(account: &Arc<Account>, stage2: &[u8; 20], attempt: &Attempt) -> Verdict {
     let Answer::Token(token) = &attempt.answer else { return Verdict::Denied };
     match wire::native_password::verify(token, &attempt.scramble, stage2) {
         Some(stage1) => accepted(account, Secret::Native(Zeroizing::new(stage1))),
@@ -466,7 +471,7 @@ fn proof_by_native_password(account: &Rc<Account>, stage2: &[u8; 20], attempt: &
 }
 
 /// Judges by what the server itself says of the password.
-fn proof_by_server(account: &Rc<Account>, stored: &[u8], attempt: &Attempt) -> Verdict {
+fn proof_by_server(account: &Arc<Account>, stored: &[u8], attempt: &Attempt) -> Verdict {
     match &attempt.answer {
         Answer::Judged { password, question, right } if question.is_about(&attempt.user, account, stored) => {
             match (right, password.clear().is_empty()) {

@@ -5,7 +5,6 @@
 //! read. Of a crowd that comes back at once, one client asks. Few ask at a time, so that guesses do not use up the places of backends.
 //! Networks take turns. A user that has given wrong passwords waits before the next one is asked about.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,12 +167,12 @@ impl Authentication<'_> {
     }
 
     /// Returns the question to the server about a client, and the client's account.
-    pub(super) fn question_of(&self, key: ClientKey) -> Option<(Question, Rc<Account>)> {
+    pub(super) fn question_of(&self, key: ClientKey) -> Option<(Question, Arc<Account>)> {
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[key].phase() else { return None };
         let facts = self.server.facts.as_ref()?;
         let peer = &self.clients[key].peer;
         let account = facts.accounts.find(&attempt.user, peer, facts.name_resolution)?;
-        Some((Question::about(&attempt.user, account)?, Rc::clone(account)))
+        Some((Question::about(&attempt.user, account)?, Arc::clone(account)))
     }
 
     /// Prepares a question to the server: the identity with which a backend is to log in, what the account is asked,

@@ -1,7 +1,7 @@
 //! A client's login, and COM_CHANGE_USER, against the server's own accounts; [`super::authentication`] is about its
 //! proof of its password. And the consequences of what the service account hears, of accounts and of the server.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use seam::{Instant, Peer};
 use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, WireError};
@@ -15,6 +15,7 @@ use super::priority::Priority;
 use super::refusing::Refusal;
 use super::security::Security;
 use super::{Client, Phase, compression};
+use crate::accounts::copy::ReadAccounts;
 use crate::accounts::method::Method;
 use crate::accounts::secret::Secret;
 use crate::accounts::task::Finding;
@@ -101,7 +102,7 @@ impl Engine {
         match heard {
             Heard::Nothing => {}
             Heard::Lost(reason) => self.control_lost(server, &reason),
-            Heard::Accounts(bytes) => self.take_accounts(server, bytes),
+            Heard::Accounts(read) => self.take_accounts(server, read),
             Heard::Fresh => self.accounts_are_fresh(server),
             Heard::Defaults(answer) => self.take_defaults(server, answer),
             Heard::LockWaits(found) => self.take_lock_waits(&found),
@@ -123,8 +124,8 @@ impl Engine {
     }
 
     /// Takes in a copy of a server's accounts, which has come.
-    fn take_accounts(&mut self, server: ServerKey, bytes: Vec<u8>) {
-        let fresh = self.fresh_accounts().take(server, bytes);
+    fn take_accounts(&mut self, server: ServerKey, read: ReadAccounts) {
+        let fresh = self.fresh_accounts().take(server, read);
         if fresh.disappoints {
             self.disappoint_clients();
         }
@@ -440,19 +441,19 @@ impl Engine {
     }
 
     /// Logs a client in. The password was right: the client is this account from here on.
-    pub(crate) fn log_in(&mut self, key: ClientKey, account: &Rc<Account>, secret: Secret, attempt: Attempt) {
+    pub(crate) fn log_in(&mut self, key: ClientKey, to: &Arc<Account>, secret: Secret, attempt: Attempt) {
         let is_new = self.clients[key].identity.is_none();
         self.forget_session(key);
         self.pool.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
         let Some(facts) = &self.servers.primary().facts else { return };
         let (collation, charset) = facts.charset_of_login(attempt.collation);
-        let is_news = self.logins.identities.secret_of(&attempt.user, account) != Some(&secret);
+        let is_news = self.logins.identities.secret_of(&attempt.user, to) != Some(&secret);
         // Whoever came without a password, as a user of this machine, has proved nothing that others lack.
         if is_news && secret != Secret::None {
-            self.pool.tell_others(account, &attempt.user, &secret);
+            self.pool.tell_others(to, &attempt.user, &secret);
         }
         let Some(facts) = &self.servers.primary().facts else { return };
-        let identity = self.logins.identities.hold(account, &attempt.user, secret);
+        let identity = self.logins.identities.hold(to, &attempt.user, secret);
         self.logins.identities.came_from(identity, &self.clients[key].peer);
         self.scheduling
             .waits

@@ -131,7 +131,7 @@ fn question(schema: &[u8]) -> Request {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
+    use std::sync::Arc;
 
     use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program, Signal};
     use sql::ServerKind;
@@ -155,7 +155,7 @@ mod tests {
     fn engine(clients: u32) -> Engine {
         let server = vec![Address::Unix("/nowhere".into())];
         let mut engine = Engine::new(Settings { server, max_connections: clients, ..Settings::default() });
-        let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
+        let account = Arc::new(Account::of_test("app", "%", Credential::Empty));
         for index in 0..clients {
             assert!(engine.pool.workers.take_client());
             let id = engine.ids.next(&engine.pool);

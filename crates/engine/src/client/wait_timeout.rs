@@ -92,7 +92,7 @@ mod tests {
     use wire::{Capabilities, CommandKind};
 
     use std::num::NonZeroU32;
-    use std::rc::Rc;
+    use std::sync::Arc;
 
     use super::*;
     use crate::accounts::secret::Secret;
@@ -125,7 +125,7 @@ mod tests {
             let connection = ConnectionId { index, generation: 1 };
             let mut client =
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
-            let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
+            let account = Arc::new(Account::of_test("app", "%", Credential::Empty));
             client.identity = Some(engine.logins.identities.hold(&account, b"app", Secret::None));
             client.session.wait_timeout = *value;
             client.set_phase(Phase::Idle);

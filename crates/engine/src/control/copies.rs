@@ -86,7 +86,7 @@ impl Control {
 
     /// Says whether a fresh copy can be had soon.
     pub(crate) fn can_refresh(&self) -> bool {
-        matches!(self.state, State::Idle | State::Asking { .. })
+        matches!(self.state, State::Idle | State::Asking { .. } | State::ReadingAccounts)
     }
 
     pub(crate) fn ask_for_accounts(&mut self) {

@@ -2,9 +2,7 @@
 
 use seam::Instant;
 
-use crate::accounts::Accounts;
-use crate::backend::own_answers::rows_of;
-use crate::control::facts::account_of_row;
+use crate::accounts::copy::ReadAccounts;
 use crate::ids::{BackendKey, ServerKey};
 use crate::logins::Logins;
 use crate::servers::Servers;
@@ -31,7 +29,7 @@ pub(crate) struct FreshAccounts<'a> {
 
 impl FreshAccounts<'_> {
     /// Takes what has come.
-    pub(crate) fn take(&mut self, key: ServerKey, bytes: Vec<u8>) -> Fresh {
+    pub(crate) fn take(&mut self, key: ServerKey, read: ReadAccounts) -> Fresh {
         let server = &mut self.servers[key];
         let fresh = server.pending_facts.take();
         let is_found = fresh.is_some();
@@ -41,17 +39,9 @@ impl FreshAccounts<'_> {
             server.reachability.answered();
             self.sessions.known_answers.clear(&mut self.sessions.states);
         }
-        if is_found || bytes != server.control.accounts_seen {
-            let accounts = rows_of(&bytes)
-                .iter()
-                .filter_map(|row| account_of_row(&row.iter().map(Option::as_deref).collect::<Vec<_>>()))
-                .collect();
-            server.control.accounts_seen = bytes;
-            let facts = server.facts.as_mut().expect("set above or earlier");
-            let accounts = Accounts::new(accounts, facts.lex_mode.server);
-            self.logins.identities.compare(&accounts);
-            facts.accounts = accounts;
-        }
+        self.logins.identities.compare(&read.accounts);
+        server.control.accounts_seen = read.answer;
+        server.facts.as_mut().expect("set above or earlier").accounts = read.accounts;
         let both = before.as_ref().zip(server.facts.as_ref());
         Fresh {
             is_found,
@@ -71,7 +61,10 @@ impl FreshAccounts<'_> {
 
 #[cfg(test)]
 mod tests {
+    use sql::ServerKind;
+
     use super::*;
+    use crate::accounts::copy::AccountRows;
     use crate::client::commands::tests::engine;
     use crate::control::facts::Facts;
     use crate::server_login::Established;
@@ -85,7 +78,8 @@ mod tests {
             engine.servers[server].pending_facts = version
                 .map(|version| Facts::new(&Established::of_test(version, wire::Capabilities(u64::MAX))));
             let (now, logins, sessions) = (engine.now, &mut engine.logins, &mut engine.sessions);
-            FreshAccounts { now, logins, sessions, servers: &mut engine.servers }.take(server, Vec::new())
+            FreshAccounts { now, logins, sessions, servers: &mut engine.servers }
+                .take(server, AccountRows { answer: Vec::new(), server: ServerKind::MariaDb }.read())
         };
         assert_eq!(fresh(None), Fresh::default(), "it is the same as before");
         let same = Fresh { is_found: true, ..Fresh::default() };

@@ -50,7 +50,7 @@ impl Control {
         let rests = match self.state {
             State::Idle => self.connection.is_some(),
             State::Away => self.connection.is_none(),
-            State::Connecting | State::LoggingIn(_) | State::Asking { .. } => false,
+            State::Connecting | State::LoggingIn(_) | State::Asking { .. } | State::ReadingAccounts => false,
         };
         match rests && self.out.is_empty() && self.peers.rest() && !self.code.is_being_read() {
             true => Ok(()),

@@ -61,7 +61,13 @@ pub(super) enum State {
     Away,
     Connecting,
     LoggingIn(Box<ServerLogin>),
-    Asking { question: Question, reader: Box<ReplyReader>, answer: Kept },
+    Asking {
+        question: Question,
+        reader: Box<ReplyReader>,
+        answer: Kept,
+    },
+    /// Its answer about the accounts is being read elsewhere.
+    ReadingAccounts,
     Idle,
 }
 

@@ -1,7 +1,7 @@
 //! Clients that are lent to a reader for one statement: what goes there, what comes back, and what the reader knows of them.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use seam::{ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
@@ -25,7 +25,7 @@ pub(crate) struct Guest {
     pub(crate) id: u32,
     pub(crate) capabilities: Capabilities,
     pub(crate) collation: u8,
-    pub(crate) account: Rc<Account>,
+    pub(crate) account: Arc<Account>,
     pub(crate) user: Vec<u8>,
     pub(crate) secret: Secret,
     pub(crate) session: SessionState,
@@ -98,7 +98,7 @@ pub(crate) struct Guests {
 
 impl Server {
     /// The server's own account of this name, where it is as the lender knows it.
-    pub(super) fn own_account(&self, account: &Account) -> Option<&Rc<Account>> {
+    pub(super) fn own_account(&self, account: &Account) -> Option<&Arc<Account>> {
         let accounts = &self.facts.as_ref()?.accounts;
         let own = accounts.named(&account.user, &account.host)?;
         (own.credential == account.credential && !own.locked && !own.expired).then_some(own)

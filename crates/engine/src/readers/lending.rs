@@ -4,7 +4,7 @@
 //! To the reader a guest is a client like any, but for its ends. The reader sends the client nothing of its own: an error of Onramp's goes back
 //! with the guest, and the lending side decides. The reader closes no connection of a client.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use seam::{Input, Instant, Program};
@@ -132,7 +132,7 @@ impl Engine {
             id: client.id,
             capabilities: client.capabilities,
             collation: client.login.collation,
-            account: Rc::clone(&identity.account),
+            account: Arc::clone(&identity.account),
             user: identity.user.clone(),
             secret: identity.secret.clone(),
             session: state,

@@ -267,7 +267,7 @@ impl Shares {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
+    use std::sync::Arc;
 
     use seam::Instant;
 
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn queues_are_left_alone_for_what_has_been_counted_in_any_of_them() {
         let mut engine = engine(1_202, Settings::default());
-        let other = Rc::new(Account::of_test("other", "%", Credential::Empty));
+        let other = Arc::new(Account::of_test("other", "%", Credential::Empty));
         let other = engine.logins.identities.hold(&other, b"other", Secret::None);
         engine.clients[client_key(0)].identity = Some(other);
         for number in 0..1_202 {

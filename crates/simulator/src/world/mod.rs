@@ -368,6 +368,7 @@ impl<P: Subject> World<P> {
         // Nobody logs in here with what takes long to check.
         let finding = match task.work {
             Work::Read(text) => Finding::Text(text.read()),
+            Work::ReadAccounts(rows) => Finding::Accounts(rows.read()),
             Work::ReadCode(answers) => Finding::Code(answers.read()),
             _ => return,
         };

@@ -120,6 +120,7 @@ impl Bench {
                 Work::Verify { signature, .. } => Finding::Signature(signature[..] == [b's'; 64]),
                 Work::UserName { uid } => Finding::UserName((uid == 7).then(|| b"app".to_vec())),
                 Work::Read(text) => Finding::Text(text.read()),
+                Work::ReadAccounts(rows) => Finding::Accounts(rows.read()),
                 Work::ReadCode(answers) => Finding::Code(answers.read()),
                 Work::Encrypt { .. } => panic!("no login on a server here"),
             };

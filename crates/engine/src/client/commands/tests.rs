@@ -1,4 +1,4 @@
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use seam::{Address, ConnectionId, Input, Instant, Output, Peer, Program};
@@ -29,7 +29,7 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
     let mut engine = Engine::join(settings, workers, 0);
     engine.servers.primary_mut().facts =
         Some(Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX))));
-    let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
+    let account = Arc::new(Account::of_test("app", "%", Credential::Empty));
     for index in 0..clients {
         assert!(engine.pool.workers.take_client());
         let (id, peer) = (engine.ids.next(&engine.pool), Peer::Tcp(([10, 0, 0, 1], 1024).into()));

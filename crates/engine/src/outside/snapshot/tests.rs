@@ -1,4 +1,4 @@
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use seam::{Address, ConnectionId, Instant, Peer};
@@ -14,7 +14,7 @@ use crate::settings::Settings;
 fn engine(clients: u32) -> Engine {
     let server = vec![Address::Unix("/nowhere".into())];
     let mut engine = Engine::new(Settings { server, max_connections: clients.max(1), ..Settings::default() });
-    let account = Rc::new(Account::of_test("app", "%", Credential::Empty));
+    let account = Arc::new(Account::of_test("app", "%", Credential::Empty));
     let state = SessionState { schema: Some(b"shop"[..].into()), ..SessionState::default() };
     for index in 0..clients {
         assert!(engine.pool.workers.take_client());

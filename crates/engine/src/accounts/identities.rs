@@ -1,0 +1,249 @@
+//! The identities that clients and backends have: accounts, each with the proof of a password.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use seam::Peer;
+
+use super::secret::{IdentityKey, Secret};
+use super::{Account, Accounts};
+use crate::steps;
+use crate::workers::users::{Usage, Users};
+
+/// The number of an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct IdentityId(pub(super) u32);
+
+impl IdentityId {
+    #[cfg(test)]
+    pub(crate) fn of_test(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The number itself.
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// A client as the server knows it: an account, and the proof of its password with which backends log in.
+pub(crate) struct Identity {
+    pub(crate) account: Arc<Account>,
+    /// The user name to log in with (an anonymous account takes any).
+    pub(crate) user: Vec<u8>,
+    /// The proof of the latest login. After a change of password, clients that are logged in go on by the new one.
+    pub(crate) secret: Secret,
+    /// The server refuses new connections of this user (its password has changed, or its limit is reached): asked again
+    /// after this.
+    pub(crate) refused_until: Option<seam::Instant>,
+    /// True where a backend of the identity has had a role from its login on.
+    pub(crate) has_role: bool,
+    /// The proof before that. A worker with an old copy of the accounts may have taken a former password for right since.
+    earlier: Option<Secret>,
+    /// True once its rights have changed. Clients that are logged in keep their backends; later logins get others.
+    former: bool,
+    /// The address that the identity's latest login came from, where that was by TCP.
+    pub(crate) address: Option<SocketAddr>,
+    /// True while nobody has proved the password yet: a backend logs in with it to find out.
+    claimed: bool,
+    /// The backends of its user, from the first one on.
+    usage: std::cell::OnceCell<Usage>,
+    holders: u32,
+}
+
+impl Identity {
+    fn prove(&mut self, secret: Secret) {
+        if self.secret != secret {
+            self.earlier = Some(std::mem::replace(&mut self.secret, secret));
+            self.refused_until = None;
+        }
+    }
+}
+
+/// The proof of a login.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proved {
+    /// The name that was given, and the account's user and host.
+    pub(crate) identity: IdentityKey,
+    pub(crate) secret: Secret,
+}
+
+impl fmt::Debug for Proved {
+    /// Writes the identity without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proved").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+/// The identities of the clients and backends there are, each stored once.
+#[derive(Default)]
+pub(crate) struct Identities {
+    pub(super) entries: slab::Slab<Identity>,
+    /// Those with a proved password, by name: the one that a login becomes, and those with other rights from before.
+    by_name: BTreeMap<IdentityKey, Vec<IdentityId>>,
+}
+
+impl Identities {
+    /// The identity of a login that was right, with one more holder.
+    pub(crate) fn hold(&mut self, account: &Arc<Account>, user: &[u8], secret: Secret) -> IdentityId {
+        let key = account.identity_key(user);
+        if let Some(id) = self.present(&key) {
+            self.entries[id.0 as usize].account = Arc::clone(account);
+            if self.entries[id.0 as usize].secret != secret {
+                self.renew(&Proved { identity: key, secret });
+            }
+            return self.hold_again(id);
+        }
+        self.renew(&Proved { identity: key.clone(), secret: secret.clone() });
+        let id = self.claim(account, user, secret);
+        self.entries[id.0 as usize].claimed = false;
+        self.by_name.entry(key).or_default().push(id);
+        id
+    }
+
+    /// The identity that a login by this name becomes.
+    fn present(&self, name: &IdentityKey) -> Option<IdentityId> {
+        self.by_name.get(name)?.iter().copied().find(|id| !self.entries[id.0 as usize].former)
+    }
+
+    /// An identity by itself, with one holder: whether its secret is right the server is to say. Nobody else becomes it, and no
+    /// other's secret changes by it.
+    pub(crate) fn claim(&mut self, account: &Arc<Account>, user: &[u8], secret: Secret) -> IdentityId {
+        let index = self.entries.insert(Identity {
+            account: Arc::clone(account),
+            user: user.to_vec(),
+            secret,
+            refused_until: None,
+            has_role: false,
+            earlier: None,
+            former: false,
+            address: None,
+            claimed: true,
+            usage: std::cell::OnceCell::new(),
+            holders: 1,
+        });
+        IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"))
+    }
+
+    /// Notes the address that the identity's latest login came from.
+    pub(crate) fn came_from(&mut self, id: IdentityId, peer: &Peer) {
+        self.entries[id.0 as usize].address = match peer {
+            Peer::Tcp(address) => Some(*address),
+            Peer::Unix { .. } => None,
+        };
+    }
+
+    /// Takes in a new copy of the accounts. An account may have other rights now: a later login to it is another identity than
+    /// the clients that are in.
+    pub(crate) fn compare(&mut self, accounts: &Accounts) {
+        for ((_, user, host), ids) in &self.by_name {
+            let now = accounts.named(user, host).map(|now| &now.rights);
+            for id in ids {
+                let entry = &mut self.entries[id.0 as usize];
+                entry.former |= now != Some(&entry.account.rights);
+            }
+        }
+    }
+
+    /// Says whether its rights have changed, so that no login becomes it any more.
+    pub(crate) fn is_former(&self, id: IdentityId) -> bool {
+        self.entries[id.0 as usize].former
+    }
+
+    /// Says whether a backend that logs in as this identity now is let in and has its rights, as far as the accounts tell. They
+    /// do not tell it of passwords that others judge, which may be good for minutes.
+    pub(crate) fn lets_in(&self, id: IdentityId, accounts: &Accounts, now: seam::Instant) -> bool {
+        let Identity { account, refused_until, .. } = &self.entries[id.0 as usize];
+        let same = |present: &Arc<Account>| {
+            present.credential == account.credential
+                && present.rights == account.rights
+                && !present.locked
+                && !present.expired
+        };
+        account.credential.delegated().is_none()
+            && refused_until.is_none_or(|until| until <= now)
+            && accounts.named(&account.user, &account.host).is_some_and(same)
+    }
+
+    /// The number of holders of each identity.
+    pub(crate) fn holder_counts(&self) -> BTreeMap<IdentityId, u32> {
+        let id =
+            |index| IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"));
+        self.entries.iter().map(|(index, entry)| (id(index), entry.holders)).collect()
+    }
+
+    /// The number of holders of the identity.
+    pub(crate) fn holders(&self, id: IdentityId) -> usize {
+        self.entries[id.0 as usize].holders as usize
+    }
+
+    pub(crate) fn hold_again(&mut self, id: IdentityId) -> IdentityId {
+        self.entries[id.0 as usize].holders += 1;
+        id
+    }
+
+    /// Takes in a proof, by a login here or at another worker. Clients of the same identity go on by it.
+    pub(crate) fn renew(&mut self, proved: &Proved) {
+        for id in self.by_name.get(&proved.identity).into_iter().flatten() {
+            steps::add(1);
+            self.entries[id.0 as usize].prove(proved.secret.clone());
+        }
+    }
+
+    /// Returns the proof of the latest login of this user and account, as long as somebody holds it.
+    pub(crate) fn secret_of(&self, user: &[u8], account: &Account) -> Option<&Secret> {
+        let name = account.identity_key(user);
+        let id = self.present(&name).or_else(|| self.by_name.get(&name)?.first().copied())?;
+        Some(&self.entries[id.0 as usize].secret)
+    }
+
+    /// Gives up one hold on the identity. Returns true where that was the last one, so that the number may soon mean somebody else.
+    pub(crate) fn release(&mut self, id: IdentityId) -> bool {
+        let entry = &mut self.entries[id.0 as usize];
+        entry.holders -= 1;
+        if entry.holders == 0 {
+            let gone = self.entries.remove(id.0 as usize);
+            let name = gone.account.identity_key(&gone.user);
+            if let Entry::Occupied(mut named) = self.by_name.entry(name) {
+                steps::add(named.get().len());
+                named.get_mut().retain(|&held| held != id);
+                if named.get().is_empty() {
+                    named.remove();
+                }
+            }
+        }
+        !self.entries.contains(id.0 as usize)
+    }
+
+    /// The server takes the latest password for a wrong one. True where there is an earlier one to try, once.
+    pub(crate) fn go_back(&mut self, id: IdentityId) -> bool {
+        // It may be gone with its last backend.
+        let Some(entry) = self.entries.get_mut(id.0 as usize) else { return false };
+        let Some(earlier) = entry.earlier.take() else { return false };
+        entry.secret = earlier;
+        true
+    }
+
+    /// The server refuses this user's connections for now.
+    pub(crate) fn refuse_until(&mut self, id: IdentityId, until: seam::Instant) {
+        self.entries[id.0 as usize].refused_until = Some(until);
+    }
+
+    /// A backend of this one has a role from its login on, or has none.
+    pub(crate) fn note_role(&mut self, id: IdentityId, has_role: bool) {
+        self.entries[id.0 as usize].has_role = has_role;
+    }
+
+    /// The use of backends by the identity's user.
+    pub(crate) fn usage(&self, id: IdentityId, users: &Users) -> &Usage {
+        let identity = self.identity(id);
+        identity.usage.get_or_init(|| users.usage_of(&identity.account.user))
+    }
+
+    pub(crate) fn identity(&self, id: IdentityId) -> &Identity {
+        &self.entries[id.0 as usize]
+    }
+}
