@@ -58,6 +58,11 @@ impl Account {
         (&self.user, &self.host)
     }
 
+    /// The account as statements write it.
+    pub(crate) fn shown(&self) -> String {
+        format!("'{}'@'{}'", self.user.escape_ascii(), self.host.escape_default())
+    }
+
     /// Names the password that is checked against the server's stored one: the account's, whatever name was given.
     pub(crate) fn password_key(&self) -> IdentityKey {
         (self.user.clone(), self.user.clone(), self.host.clone())

@@ -41,9 +41,8 @@ use crate::workers::letter::Letter;
 
 /// The core of `onramp serve`: the thread pool as a state machine without I/O.
 ///
-/// It is a [`Program`]: hand it what happened with `handle`, at the end of a turn [`Input::TurnEnd`], then carry out
-/// `poll_output` until it is dry, and come back at `next_timeout` at the latest. [`Self::poll_event`] yields what is
-/// worth a line in a log, and may be called at any time. Nothing is sent, scheduled or timed out but in a turn.
+/// It is a [`Program`]: hand it what happened with `handle`, at the end of a turn [`Input::TurnEnd`], then carry out `poll_output` until it is
+/// dry, and come back at `next_timeout` at the latest. [`Self::poll_event`] yields log lines at any time. All else is done in a turn.
 pub struct Engine {
     pub(crate) settings: Settings,
     pub(crate) now: Instant,
@@ -146,6 +145,8 @@ impl Engine {
             Letter::Killed(killed) => self.killed_by_worker(killed),
             Letter::KillAtPeer(kill) => self.kill_at_peer(kill.clone()),
             Letter::Proved(proved) => self.logins.identities.renew(proved),
+            Letter::AccountIsFull(account) => self.leave_idle_backend_of(account),
+            Letter::AccountHasRoom(account) => self.logins.identities.has_room(account, now),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
             Letter::LockHolders(found) => self.servers[found.server].take_lock_holders(&found.holders),
             Letter::MakeRoom { server, from } => {
@@ -412,9 +413,8 @@ impl Engine {
         }
         let (servers, scheduling) = (&self.servers, &self.scheduling);
         let longest_idle = || servers.idle().find(|&key| !scheduling.keeps_for_us(&servers[key]));
-        if let Some(backend) = self.pool.serve_other_workers(servers.sharing_count(), longest_idle) {
-            self.quit_backend(backend);
-        }
+        let left = self.pool.serve_other_workers(servers.sharing_count(), longest_idle);
+        left.into_iter().for_each(|backend| self.quit_backend(backend));
         self.control_turn();
         for server in self.servers.iter_mut() {
             server.send_to_backends(&mut self.io.outbox);
@@ -542,7 +542,7 @@ impl Engine {
             Timer::Rescue => self.servers.next_rescue(self.now, &self.settings, &self.clients),
             Timer::SilentReads => self.scheduling.next_silence(self.now, &self.servers),
             Timer::Standing => self.scheduling.next_look_at_standing(self.now),
-            Timer::Place => self.servers.iter().filter_map(|server| server.opening.next_look(self.now)).min(),
+            Timer::Place => self.servers.next_place(self.now, &self.logins.identities),
             Timer::OtherWorkers => self.pool.next_asking(&self.settings),
             Timer::Draining => self.orders.draining,
             // An attempt that was due has been made in this turn, and its answer will come by itself.

@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use seam::Instant;
 
+use crate::accounts::{Identities, IdentityId};
 use crate::ids::BackendKey;
 use crate::scheduler::Scheduler;
+use crate::server::Server;
 use crate::settings::Settings;
 use crate::stored_code::watch::KnownCode;
 use crate::workers::Workers;
+use crate::workers::full_accounts::Holds;
 use crate::workers::letter::Letter;
 use crate::workers::places::Origin;
 
@@ -81,6 +84,23 @@ impl Pool {
         self.workers.count() > 1
             && self.workers.places.somebody_lacks(self.worker)
             && self.workers.places.has_more_than_its_share(self.worker)
+    }
+
+    /// Returns the worker that gets a backend of this account, of which the server takes no more, if one of ours is to become free for it.
+    pub(crate) fn gets_room_of(
+        &self,
+        now: Instant,
+        server: &Server,
+        identities: &Identities,
+        identity: IdentityId,
+        needed: bool,
+    ) -> Option<usize> {
+        let full_accounts = &self.workers.users.full_accounts;
+        if !full_accounts.any() {
+            return None;
+        }
+        let holds = Holds { worker: self.worker, backends: server.backends_of(identity), needed };
+        full_accounts.recipient(now, &identities.name(identity), holds)
     }
 
     /// A backend has become free. True where its place goes to a worker that lacks one: because nobody here needs it, or

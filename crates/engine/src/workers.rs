@@ -9,6 +9,7 @@
 //! changes. With one worker, or several on one thread as in the simulator, it is deterministic.
 
 mod frozen;
+pub(crate) mod full_accounts;
 pub(crate) mod letter;
 pub(crate) mod onramps;
 mod permits;

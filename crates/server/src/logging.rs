@@ -113,6 +113,7 @@ fn classify(event: &Event) -> (Level, &'static str) {
         Event::LoginRefused { .. } => (Level::WARN, "login_refused"),
         Event::BackendClosed { .. } => (Level::WARN, "backend_closed"),
         Event::NoRoom { .. } => (Level::WARN, "no_room"),
+        Event::AccountIsFull { .. } => (Level::WARN, "account_is_full"),
         Event::PasswordWithheld { .. } => (Level::WARN, "password_withheld"),
         Event::LockWaitsHidden { .. } => (Level::WARN, "lock_waits_hidden"),
         Event::NoTrackers { .. } => (Level::WARN, "no_trackers"),

@@ -5,8 +5,9 @@ use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use seam::Peer;
+use seam::{Instant, Peer};
 
 use super::secret::{IdentityKey, Secret};
 use super::{Account, Accounts};
@@ -29,6 +30,15 @@ impl IdentityId {
     }
 }
 
+/// Pause after which a server that takes no more connections of an account is asked again. It grows, since each answer costs the server a login.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The longest such pause. Only connections that others than this worker have end unseen.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// The pause where a connection of the account has just been closed, and the server may not have noticed yet.
+const SOON: Duration = Duration::from_millis(5);
+
 /// A client as the server knows it: an account, and the proof of its password with which backends log in.
 pub(crate) struct Identity {
     pub(crate) account: Arc<Account>,
@@ -38,7 +48,9 @@ pub(crate) struct Identity {
     pub(crate) secret: Secret,
     /// The server refuses new connections of this user (its password has changed, or its limit is reached): asked again
     /// after this.
-    pub(crate) refused_until: Option<seam::Instant>,
+    pub(crate) refused_until: Option<Instant>,
+    /// Set once the server has taken no more connections of the account (`max_user_connections`): the latest pause behind that.
+    no_more_for: Option<Duration>,
     /// True where a backend of the identity has had a role from its login on.
     pub(crate) has_role: bool,
     /// The proof before that. A worker with an old copy of the accounts may have taken a former password for right since.
@@ -117,6 +129,7 @@ impl Identities {
             user: user.to_vec(),
             secret,
             refused_until: None,
+            no_more_for: None,
             has_role: false,
             earlier: None,
             former: false,
@@ -155,7 +168,7 @@ impl Identities {
 
     /// Says whether a backend that logs in as this identity now is let in and has its rights, as far as the accounts tell. They
     /// do not tell it of passwords that others judge, which may be good for minutes.
-    pub(crate) fn lets_in(&self, id: IdentityId, accounts: &Accounts, now: seam::Instant) -> bool {
+    pub(crate) fn lets_in(&self, id: IdentityId, accounts: &Accounts, now: Instant) -> bool {
         let Identity { account, refused_until, .. } = &self.entries[id.0 as usize];
         let same = |present: &Arc<Account>| {
             present.credential == account.credential
@@ -228,8 +241,57 @@ impl Identities {
     }
 
     /// The server refuses this user's connections for now.
-    pub(crate) fn refuse_until(&mut self, id: IdentityId, until: seam::Instant) {
+    pub(crate) fn refuse_until(&mut self, id: IdentityId, until: Instant) {
         self.entries[id.0 as usize].refused_until = Some(until);
+    }
+
+    /// The time until which the server is not asked for one more connection of the account, as long as anybody holds the identity.
+    pub(crate) fn refused_until(&self, id: IdentityId) -> Option<Instant> {
+        self.entries.get(id.0 as usize)?.refused_until
+    }
+
+    /// The server takes no more connections of the account. Returns true where it never said so before.
+    pub(crate) fn takes_no_more(&mut self, id: IdentityId, now: Instant) -> bool {
+        let entry = &mut self.entries[id.0 as usize];
+        // Several attempts may have been under way.
+        if entry.no_more_for.is_some() && entry.refused_until.is_some_and(|until| until > now) {
+            return false;
+        }
+        let pause = (2 * entry.no_more_for.unwrap_or_default()).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        entry.refused_until = Some(now + pause);
+        entry.no_more_for.replace(pause).is_none()
+    }
+
+    /// The server has taken one more connection of the account, or one has ended: it may take another one.
+    pub(crate) fn may_take_more(&mut self, id: IdentityId, now: Instant) {
+        let entry = &mut self.entries[id.0 as usize];
+        if entry.no_more_for.is_some() {
+            entry.no_more_for = Some(Duration::ZERO);
+            entry.refused_until = Some(now + SOON);
+        }
+    }
+
+    /// A connection of the account ends so that another worker opens one. This one waits for the next to be left.
+    pub(crate) fn left_to_another(&mut self, id: IdentityId, now: Instant) {
+        self.entries[id.0 as usize].refused_until = Some(now + FIRST_PAUSE);
+    }
+
+    /// Another worker has closed a connection of this account.
+    pub(crate) fn has_room(&mut self, account: &IdentityKey, now: Instant) {
+        if let Some(id) = self.present(account) {
+            self.may_take_more(id, now);
+        }
+    }
+
+    /// The name of an identity: the user name that was given, and the account.
+    pub(crate) fn name(&self, id: IdentityId) -> IdentityKey {
+        let identity = self.identity(id);
+        identity.account.identity_key(&identity.user)
+    }
+
+    /// Says whether connections of the account are opened one after the other: one too many is refused.
+    pub(crate) fn opens_one_at_a_time(&self, id: IdentityId) -> bool {
+        self.entries[id.0 as usize].no_more_for.is_some()
     }
 
     /// A backend of this one has a role from its login on, or has none.

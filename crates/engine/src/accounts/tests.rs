@@ -1,3 +1,7 @@
+use std::time::Duration;
+
+use seam::Instant;
+
 use super::*;
 use crate::accounts::secret::Secret;
 
@@ -46,6 +50,30 @@ fn one_of_many_comes_and_goes_without_a_look_at_all_others() {
     assert!(steps::taken() - before < 10, "not one identity after the other");
     assert!(many.into_iter().all(|id| identities.release(id)));
     assert!(identities.holder_counts().is_empty());
+}
+
+#[test]
+fn an_account_that_is_full_is_asked_for_again_by_one_attempt_after_growing_pauses() {
+    let (mut identities, mut now) = (Identities::default(), Instant::START);
+    let id = identities.hold(&Arc::new(account("app", "%")), b"app", Secret::of(b"secret"));
+    assert!(!identities.opens_one_at_a_time(id));
+    assert!(identities.takes_no_more(id, now));
+    assert!(!identities.takes_no_more(id, now), "another attempt that was under way");
+    let mut pauses = Vec::new();
+    for _ in 0..7 {
+        assert!(identities.opens_one_at_a_time(id));
+        let until = identities.identity(id).refused_until.unwrap();
+        pauses.push(until.since(now).as_secs());
+        now = until;
+        assert!(!identities.takes_no_more(id, now));
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
+    // One of them ends.
+    identities.may_take_more(id, now);
+    assert_eq!(identities.identity(id).refused_until, Some(now + Duration::from_millis(5)));
+    now = now + Duration::from_millis(5);
+    assert!(!identities.takes_no_more(id, now));
+    assert_eq!(identities.identity(id).refused_until, Some(now + Duration::from_secs(1)));
 }
 
 #[test]

@@ -128,6 +128,7 @@ impl Building<'_> {
                 identity: self.logins.identities.hold_again(whom.identity),
                 rights: Rights::Since(server.control.changes.seen()),
                 began_at: 0,
+                is_left: false,
             },
             login: BackendLogin {
                 class: whom.class,
@@ -212,6 +213,11 @@ impl Building<'_> {
         server.idle.remove(key);
         server.sharing.remove(key);
         server.dirty.retain(|&dirty| dirty != key);
+        if backend.account.is_left {
+            self.logins.identities.left_to_another(backend.account.identity, self.now);
+        } else if backend.is_ready() {
+            self.logins.identities.may_take_more(backend.account.identity, self.now);
+        }
         if self.logins.release(backend.account.identity) {
             self.servers.forget_identity(backend.account.identity);
         }

@@ -1,5 +1,4 @@
-//! Opens backends for statements that lack them, takes them through login and rest, and ends them: in the orderly way, with their server, or
-//! where a change of the primary leaves them behind.
+//! Opens backends for statements that lack them, takes them through login and rest, and ends them, also where another server becomes the primary.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use super::refused::{Reason, Refusal, RefusedLogins};
 use super::sending::Sending;
 use super::taking_places::{Place, TakingPlaces};
 use super::{Owner, Phase, Summary};
-use crate::accounts::secret::Password;
+use crate::accounts::secret::{IdentityKey, Password};
 use crate::client::attempt::Answer;
 use crate::client::delegation::Unproved;
 use crate::client::delegation::claims::Claim;
@@ -145,8 +144,8 @@ impl Engine {
 
     /// Borrows the backends that come to rest, and the queues that may need them.
     pub(super) fn resting(&mut self) -> Resting<'_> {
-        let Self { now, pool, orders, scheduling, clients, servers, .. } = self;
-        Resting { now: *now, pool, orders, scheduling, clients, servers }
+        let Self { now, pool, logins, orders, scheduling, clients, servers, .. } = self;
+        Resting { now: *now, pool, identities: &logins.identities, orders, scheduling, clients, servers }
     }
 
     /// Frees a backend that nobody needs any more: it goes to the idle ones, or is reset or closed first.
@@ -168,16 +167,13 @@ impl Engine {
 
     /// Replaces all backends by others as soon as nobody needs them.
     pub(crate) fn renew_backends(&mut self) {
-        for server in self.servers.keys() {
-            self.renew_backends_on(server);
-        }
+        self.servers.keys().for_each(|server| self.renew_backends_on(server));
     }
 
     /// Replaces all backends of one server likewise.
     pub(crate) fn renew_backends_on(&mut self, server: ServerKey) {
-        for key in self.servers[server].renew_backends() {
-            self.quit_backend(key);
-        }
+        let idle = self.servers[server].renew_backends();
+        idle.into_iter().for_each(|key| self.quit_backend(key));
     }
 
     /// Takes in the stored code that a server has told, now that it has been looked through.
@@ -197,11 +193,16 @@ impl Engine {
         }
     }
 
+    /// Leaves an idle backend of this account to another worker, where the server takes no more of them.
+    pub(crate) fn leave_idle_backend_of(&mut self, account: &IdentityKey) {
+        let idle = self.resting().idle_to_leave(account);
+        idle.into_iter().for_each(|key| self.quit_backend(key));
+    }
+
     /// Closes backends that nobody needs, and those beyond what the server has room for.
     pub(crate) fn sweep_backends(&mut self) {
-        for key in self.servers.needless(self.now, &self.settings, &self.logins.identities) {
-            self.quit_backend(key);
-        }
+        let needless = self.servers.needless(self.now, &self.settings, &self.logins.identities);
+        needless.into_iter().for_each(|key| self.quit_backend(key));
         while let Some(surplus) = self.resting().next_surplus() {
             self.quit_backend(surplus);
         }
@@ -541,9 +542,8 @@ impl Engine {
         self.remove_backend(key);
         match reason {
             Reason::ServerIsFull(origin) if !self.refused_logins().note_full(server, origin) => {}
-            Reason::ServerIsFull(_) | Reason::NoRoom => {
-                self.views.event(Event::NoRoom { reason: refusal.message });
-            }
+            Reason::ServerIsFull(_) => self.views.event(Event::NoRoom { reason: refusal.message }),
+            Reason::NoRoom(event) => event.into_iter().for_each(|event| self.views.event(event)),
             Reason::Account(identity) => {
                 let error = MySqlError::from(refusal);
                 for client in self.refused_logins().who_hears(server, identity, code) {

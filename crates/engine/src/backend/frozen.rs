@@ -145,7 +145,8 @@ impl Backend {
         let Place::At(place) = place else { return Err(NotFrozen::IsUsed) };
         let Opened { origin, fresh, unproved, affinity_until } = opened;
         let affinity_until = affinity_until.map(|until| common.distance(until));
-        let BackendAccount { identity, rights, began_at } = account;
+        // What is left to another worker is closed in the same turn.
+        let BackendAccount { identity, rights, began_at, is_left: _ } = account;
         let frozen_identity = FrozenIdentity::of(identity, common.identities);
         common.identities.release(identity);
         let First { since: first_since, is_alone } = first;
@@ -206,7 +207,7 @@ impl FrozenBackend {
             place: Place::At(place),
             opened: Opened { origin, fresh, unproved, affinity_until },
             since: since.from(common.now),
-            account: BackendAccount { identity, rights, began_at },
+            account: BackendAccount { identity, rights, began_at, is_left: false },
             login,
             session: session.thaw(common),
             in_flight: VecDeque::new(),

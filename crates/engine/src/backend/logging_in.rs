@@ -199,6 +199,12 @@ impl LoggingIn<'_> {
             server.full = None;
         }
         let backend = &mut server.backends[key];
+        let identity = backend.account.identity;
+        self.logins.identities.may_take_more(identity, self.now);
+        let full_accounts = &self.pool.workers.users.full_accounts;
+        if full_accounts.any() {
+            full_accounts.has_one_more(&self.logins.identities.name(identity), self.pool.worker);
+        }
         backend.state.be_ready();
         backend.session.trackers = true;
         let took = self.now.since(backend.since);

@@ -136,6 +136,8 @@ pub(crate) struct BackendAccount {
     pub(crate) rights: Rights,
     /// Number of changes of accounts that had been seen when the first statement in flight here began.
     pub(crate) began_at: u64,
+    /// True once the room that the server has for it is left to another worker, as soon as it is closed.
+    pub(crate) is_left: bool,
 }
 
 /// The login of a backend: the request, and the server's answer.

@@ -13,7 +13,7 @@ use wire::Capabilities;
 
 use super::account_affinity::waiting::AccountAffinity;
 use super::change::failed::{FailedChanges, FrozenFailedChanges};
-use crate::accounts::IdentityId;
+use crate::accounts::{Identities, IdentityId};
 use crate::frozen::Distance;
 
 /// The state of opening backends.
@@ -153,11 +153,13 @@ impl Opening {
         (WORTH * time.unwrap_or(USUAL_TIME)).min(LONGEST_WAIT)
     }
 
-    /// Returns the time at which the next login will have lacked a backend for long enough that others' places are looked at again.
-    pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
+    /// Returns the time at which the next login will have lacked a backend for long enough that others' places are looked at again, or at which
+    /// the server may be asked again for one that it has refused.
+    pub(crate) fn next_look(&self, now: Instant, identities: &Identities) -> Option<Instant> {
         let waits = [self.worth(true), self.worth(false), LONGEST_WAIT];
         let dues = self.lacking.iter().flat_map(|&(_, since)| waits.map(|wait| since + wait));
-        dues.filter(|&due| due > now).min()
+        let refused = self.lacking.iter().filter_map(|&((id, _), _)| identities.refused_until(id));
+        dues.chain(refused).filter(|&due| due > now).min()
     }
 }
 

@@ -5,6 +5,7 @@ use seam::Instant;
 use super::cleaning::behind_pins;
 use super::{Afterwards, Backend, Phase};
 use crate::accounts::Identities;
+use crate::accounts::secret::IdentityKey;
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outside::orders::given::Orders;
@@ -14,6 +15,7 @@ use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::settings::Settings;
+use crate::workers::letter::Letter;
 
 impl SessionTables {
     /// Says whether a backend can serve a client: same user, same capabilities. A schema can be changed but not be unset.
@@ -108,6 +110,7 @@ pub(super) enum Rest {
 pub(super) struct Resting<'a> {
     pub(super) now: Instant,
     pub(super) pool: &'a mut Pool,
+    pub(super) identities: &'a Identities,
     pub(super) orders: &'a Orders,
     pub(super) scheduling: &'a Scheduling,
     pub(super) clients: &'a Table<ClientKey, Client>,
@@ -161,7 +164,40 @@ impl Resting<'_> {
         if self.are_too_many() && !self.is_awaited_by_kill(key) {
             return false;
         }
+        if self.leaves_its_account(key, needed) {
+            return false;
+        }
         self.scheduling.keeps_for_us(&self.servers[key]) || !self.pool.leave_to_other_worker(needed)
+    }
+
+    /// Returns an idle backend of this account, which is to be closed for another worker: the server takes no more connections of the account.
+    pub(super) fn idle_to_leave(&mut self, account: &IdentityKey) -> Option<BackendKey> {
+        let is_of = |key: BackendKey| self.identities.name(self.servers[key].account.identity) == *account;
+        let idle = self.servers.idle().find(|&key| is_of(key))?;
+        self.leaves_its_account(idle, false).then_some(idle)
+    }
+
+    /// Says whether its room is left to another worker, since the server takes no more connections of its account. That worker is told.
+    fn leaves_its_account(&mut self, key: BackendKey, needed: bool) -> bool {
+        let server = self.servers.of(key);
+        let identity = server.backends[key].account.identity;
+        let Some(worker) = self.pool.gets_room_of(self.now, server, self.identities, identity, needed) else {
+            return false;
+        };
+        let account = self.identities.name(identity);
+        let full_accounts = &self.pool.workers.users.full_accounts;
+        full_accounts.has_one_more(&account, worker);
+        if needed {
+            full_accounts.lacks(
+                self.now,
+                account.clone(),
+                self.pool.worker,
+                server.backends_of(identity) - 1,
+            );
+        }
+        self.pool.write_letter(worker, Letter::AccountHasRoom(account));
+        self.servers[key].account.is_left = true;
+        true
     }
 
     /// Says whether a KILL waits for a backend of this one's user.

@@ -12,8 +12,10 @@ use crate::client::{Client, Phase as ClientPhase};
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
 use crate::logins::Logins;
+use crate::outside::event::Event;
 use crate::pool::Pool;
 use crate::servers::Servers;
+use crate::workers::letter::Letter;
 use crate::workers::places::Origin;
 
 /// ER_TOO_MANY_USER_CONNECTIONS: the server takes no more of this user.
@@ -96,8 +98,8 @@ impl From<Refusal> for MySqlError {
 pub(super) enum Reason {
     /// The server has as many connections as it takes. The backend had got its place in this way.
     ServerIsFull(Origin),
-    /// The server takes no more of this user now, or others of the account stand: those go on.
-    NoRoom,
+    /// The server takes no more of this account now, or others of the account stand: those go on. The event says so, where that is news.
+    NoRoom(Option<Event>),
     /// The server does not let this account in.
     Account(IdentityId),
 }
@@ -105,7 +107,7 @@ pub(super) enum Reason {
 /// Backends with logins that were refused, and the clients that wait for them.
 pub(super) struct RefusedLogins<'a> {
     pub(super) now: Instant,
-    pub(super) pool: &'a Pool,
+    pub(super) pool: &'a mut Pool,
     pub(super) logins: &'a mut Logins,
     pub(super) clients: &'a Table<ClientKey, Client>,
     pub(super) servers: &'a mut Servers,
@@ -126,8 +128,21 @@ impl RefusedLogins<'_> {
         if !(refusal.has_room_soon() || has_others) {
             return Reason::Account(identity);
         }
+        if refusal.has_room_soon() {
+            let is_news = self.logins.identities.takes_no_more(identity, self.now);
+            if self.pool.workers.count() > 1 {
+                let has = self.servers[key.server()].backends_of(identity);
+                let (account, worker) = (self.logins.identities.name(identity), self.pool.worker);
+                self.pool.workers.users.full_accounts.lacks(self.now, account.clone(), worker, has);
+                self.pool.write_to_others(&Letter::AccountIsFull(account));
+            }
+            let account = self.logins.identities.identity(identity).account.shown();
+            return Reason::NoRoom(
+                is_news.then(|| Event::AccountIsFull { account, reason: refusal.message.clone() }),
+            );
+        }
         self.logins.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
-        Reason::NoRoom
+        Reason::NoRoom(Some(Event::NoRoom { reason: refusal.message.clone() }))
     }
 
     /// Notes that the server has as many connections as it takes. The number that stands is our limit now, and others share it. False where
@@ -178,11 +193,13 @@ mod tests {
         let identity = engine.servers[keys[0]].account.identity;
         assert_eq!(engine.refused_logins().reason(keys[0], &refusal(1045)), Reason::Account(identity));
         assert!(engine.logins.identities.identity(identity).refused_until.is_none());
-        assert_eq!(engine.refused_logins().reason(keys[0], &refusal(1226)), Reason::NoRoom);
-        let until = engine.now + NO_ROOM_PAUSE;
-        assert_eq!(engine.logins.identities.identity(identity).refused_until, Some(until));
+        let full = engine.refused_logins().reason(keys[0], &refusal(1226));
+        let Reason::NoRoom(Some(event)) = full else { panic!("{full:?}") };
+        assert!(event.to_string().contains("ALTER USER 'app'@'%' WITH MAX_USER_CONNECTIONS"), "{event}");
+        assert_eq!(engine.refused_logins().reason(keys[0], &refusal(1226)), Reason::NoRoom(None));
         engine.servers[keys[1]].set_phase(Phase::Ready);
-        assert_eq!(engine.refused_logins().reason(keys[0], &refusal(1045)), Reason::NoRoom, "one stands");
+        let stands = engine.refused_logins().reason(keys[0], &refusal(1045));
+        assert!(matches!(stands, Reason::NoRoom(Some(Event::NoRoom { .. }))), "{stands:?}");
         let full = engine.refused_logins().reason(keys[0], &refusal(SERVER_FULL));
         assert!(matches!(full, Reason::ServerIsFull(_)));
     }

@@ -19,6 +19,7 @@ use wire::{Capabilities, StatusFlags};
 use super::message::{LARGEST_JOINED, can_be_joined};
 use super::shared_backends::{Share, Sharers};
 use super::{Afterwards, InFlight};
+use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::history::SHORT;
@@ -209,6 +210,13 @@ impl SharedReads<'_> {
         at_work(most, Brings::Schema, &mut sharing.of_account(identity))
     }
 
+    /// Returns the shared backend that is to run empty for another worker, since the server takes no more connections of its account.
+    fn leaving_of_account(&self, server: &Server, identity: IdentityId) -> Option<BackendKey> {
+        let Parties { now, pool, logins, .. } = self.parties;
+        pool.gets_room_of(now, server, &logins.identities, identity, true)?;
+        server.sharing.of_account(identity).last()
+    }
+
     /// Returns those of the candidates that a client's read can join, `most` of which should be at work.
     fn those_at_work(
         &self,
@@ -225,7 +233,12 @@ impl SharedReads<'_> {
             (self.scheduling.only_kind(self.parties.now, request), request.about.as_deref());
         let mut shared = Shared { running: 0, most, with_room: None };
         let mut fewest = self.parties.pool.workers.statements_in_flight() as usize;
-        let leaving = server.sharing.iter().next_back().filter(|_| self.parties.pool.is_to_leave_a_backend());
+        let leaving = server
+            .sharing
+            .iter()
+            .next_back()
+            .filter(|_| self.parties.pool.is_to_leave_a_backend())
+            .or_else(|| self.leaving_of_account(server, client.identity?));
         for candidate in candidates.filter(|&key| Some(key) != leaving) {
             let backend = &self.servers[candidate];
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.

@@ -7,7 +7,7 @@ use seam::Instant;
 
 use super::Backend;
 use super::opening::{LONGEST_WAIT, Login};
-use crate::accounts::IdentityId;
+use crate::accounts::{Identities, IdentityId};
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
 use crate::servers::Servers;
@@ -41,6 +41,11 @@ impl ToCome {
 }
 
 impl Servers {
+    /// Returns the time at which a statement that lacks a backend may get one without anything else happening.
+    pub(crate) fn next_place(&self, now: Instant, identities: &Identities) -> Option<Instant> {
+        self.iter().filter_map(|server| server.opening.next_look(now, identities)).min()
+    }
+
     /// Notes that a client's statement is the first in need and finds no backend. Returns for how long its login has had none.
     pub(super) fn note_lack(&mut self, now: Instant, client: &Client) -> Duration {
         let Some(identity) = client.identity else { return Duration::ZERO };
@@ -183,8 +188,13 @@ impl TakingPlaces<'_> {
     /// Says whether an attempt to connect with this login makes sense now.
     fn may_open_as(&self, server: ServerKey, identity: IdentityId) -> bool {
         let Parties { now, logins, .. } = self.parties;
-        let refused = logins.identities.identity(identity).refused_until;
-        self.may_connect(server) && refused.is_none_or(|until| until <= now)
+        let identities = &logins.identities;
+        let refused = identities.identity(identity).refused_until;
+        let comes = |backend: &Backend| !backend.is_ready() && backend.account.identity == identity;
+        let waits_for_one = || self.servers[server].backends.iter().any(|(_, backend)| comes(backend));
+        self.may_connect(server)
+            && refused.is_none_or(|until| until <= now)
+            && !(identities.opens_one_at_a_time(identity) && waits_for_one())
     }
 
     /// Says whether an attempt to connect to a server makes sense now. For that the primary has to be known.

@@ -123,6 +123,13 @@ pub enum Event {
         /// The server's answer.
         reason: String,
     },
+    /// The server takes no more connections of an account; those that there are go on.
+    AccountIsFull {
+        /// The account's user and host.
+        account: String,
+        /// The server's answer.
+        reason: String,
+    },
     /// The server would have to get a password, and does not; said at most once a minute.
     PasswordWithheld {
         /// The user's name.
@@ -225,6 +232,14 @@ impl fmt::Display for Event {
                 write!(
                     f,
                     "the server takes no more backends ({reason}): lower max_backends or raise its limit"
+                )
+            }
+            Self::AccountIsFull { account, reason } => {
+                let reason = OneLine(reason);
+                write!(
+                    f,
+                    "the server takes no more backends of {account} ({reason}): its statements wait for those that there are; \
+                     ALTER USER {account} WITH MAX_USER_CONNECTIONS gives it more"
                 )
             }
             Self::PasswordWithheld { user, reason: why } => {

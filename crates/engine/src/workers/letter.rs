@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use seam::Address;
 
+use crate::accounts::secret::IdentityKey;
 use crate::accounts::{Account, Proved};
 use crate::errors::Undelivered;
 use crate::ids::{ClientRef, ServerKey};
@@ -31,6 +32,10 @@ pub enum Letter {
     LockWaits(Arc<LockWaits>),
     /// The clients of the sender that hold the locks.
     LockHolders(Arc<LockHolders>),
+    /// The sender was refused one more backend of this account, since the server takes no more than there are.
+    AccountIsFull(IdentityKey),
+    /// The sender has closed a backend of this account, of which the server takes no more than there are.
+    AccountHasRoom(IdentityKey),
     /// A server has no room for a prepared statement of the sender's: some are to be closed.
     MakeRoom {
         /// The server that has no room.

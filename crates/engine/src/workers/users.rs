@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use super::full_accounts::FullAccounts;
+
 /// The number of names from which on unused ones are looked for, and again when they have doubled: a login costs the same however
 /// many users there are.
 const MANY_NAMES: usize = 1_000;
@@ -29,6 +31,7 @@ pub(crate) struct Users {
     all: Arc<All>,
     /// Looked into by logins alone.
     names: Mutex<Names>,
+    pub(crate) full_accounts: FullAccounts,
 }
 
 /// The use by all users together.
@@ -89,7 +92,11 @@ impl Users {
     pub(crate) fn new(workers: u32) -> Self {
         let workers = (0..workers).map(|_| OfWorker::default()).collect();
         let names = Names { by_name: BTreeMap::new(), most: MANY_NAMES };
-        Self { all: Arc::new(All { backends: AtomicU32::new(0), workers }), names: Mutex::new(names) }
+        Self {
+            all: Arc::new(All { backends: AtomicU32::new(0), workers }),
+            names: Mutex::new(names),
+            full_accounts: FullAccounts::default(),
+        }
     }
 
     /// Returns the use by this user, under all of its accounts.
