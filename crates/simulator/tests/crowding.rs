@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use engine::{FairShare, Settings};
-use simulator::scheduling::scenario::{Group, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::scenario::{Accounts, Group, Row, ServerModel, Step, Table, Time};
 use simulator::scheduling::server::OTHER_USER;
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Outcome, Profile, Scenario, run};
@@ -46,7 +46,7 @@ fn without_shares(profile: Profile, settings: &mut Settings) {
 /// ask for ten times as much as it can.
 fn flash_crowd(adjust: fn(Profile, &mut Settings)) -> Outcome {
     let regulars = Group {
-        user: OTHER_USER,
+        accounts: Accounts::One(OTHER_USER),
         think: Time::about(400_000),
         ..Group::new("regulars", 400, vec![read("regular")])
     };
@@ -78,7 +78,7 @@ fn a_crowd_of_one_user_leaves_the_others_what_they_ask_for() {
 /// How long one client of a user waits that asks now and then, beside 60 of another that do not pause, on a server of 200 statements a second.
 fn alone_beside_dozens(adjust: fn(Profile, &mut Settings)) -> u64 {
     let alone = Group {
-        user: OTHER_USER,
+        accounts: Accounts::One(OTHER_USER),
         think: Time::about(100_000),
         ..Group::new("alone", 1, vec![read("alone")])
     };
@@ -123,7 +123,8 @@ fn a_steady_load_is_never_refused_however_long_it_waits() {
 #[test]
 fn a_crowd_that_others_go_before_is_told_after_a_while() {
     // On a server of 200 statements a second the light user takes two thirds, so that the crowd would wait for 15 s.
-    let light = Group { user: OTHER_USER, ..Group::new("light", 100, vec![read("light")]) };
+    let light =
+        Group { accounts: Accounts::One(OTHER_USER), ..Group::new("light", 100, vec![read("light")]) };
     let crowd = Group::new("crowd", 1_000, vec![read("crowd")]);
     let mut scenario = scenario(vec![light, crowd], 25, exact);
     scenario.server.tables[0].cpu = Time::about(20_000);
@@ -141,7 +142,7 @@ fn a_crowd_that_others_go_before_is_told_after_a_while() {
 /// second on 800 of another ask for two hundred times as much as it can.
 fn flash_crowd_of_long_statements(adjust: fn(Profile, &mut Settings)) -> Outcome {
     let regulars = Group {
-        user: OTHER_USER,
+        accounts: Accounts::One(OTHER_USER),
         spread: Duration::from_secs(50),
         think: Time::about(50_000_000),
         ..Group::new("regulars", 50, vec![read("regular")])

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use engine::{FairShare, Settings};
-use simulator::scheduling::scenario::{Group, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::scenario::{Accounts, Group, Row, ServerModel, Step, Table, Time};
 use simulator::scheduling::server::OTHER_USER;
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Outcome, Profile, Scenario, run};
@@ -72,8 +72,11 @@ fn whoever_does_not_hang_up_is_served_too() {
 
 #[test]
 fn a_storm_of_one_user_is_the_same_within_its_share() {
-    let calm =
-        Group { user: OTHER_USER, think: Time::about(400_000), ..Group::new("calm", 20, vec![read("calm")]) };
+    let calm = Group {
+        accounts: Accounts::One(OTHER_USER),
+        think: Time::about(400_000),
+        ..Group::new("calm", 20, vec![read("calm")])
+    };
     let fair: fn(Profile, &mut Settings) = |profile, settings| {
         few_permits(profile, settings);
         settings.shares.fair_share = FairShare::User;

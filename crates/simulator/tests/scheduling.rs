@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use simulator::scheduling::scenario::Time;
+use simulator::scheduling::accounts::Case;
+use simulator::scheduling::scenario::{Accounts, Time};
 use simulator::scheduling::scenarios::{self, Scale};
 use simulator::scheduling::{self, Profile, Run, Scenario};
 
@@ -173,6 +174,23 @@ fn many_workers_and_clients_are_served_evenly() {
     assert!(result.outcome.class("read").response.per_mille(990) < 5 * MS);
 }
 
+/// Nothing changes: what logs in then does so for want of a backend alone. `scheduling --accounts` prints all of it.
+#[test]
+fn logins_are_bounded_while_nothing_changes() {
+    let kinds = [(64, false, 1), (2_000, false, 1)];
+    for (clients, pauses, workers) in kinds {
+        for accounts in [Accounts::InTurn(47), Accounts::Popular(1_000)] {
+            check_logins(Case { clients, accounts, pauses, workers }, 1);
+        }
+    }
+}
+
+fn check_logins(case: Case, seed: u64) {
+    let found = case.find(1, seed);
+    let (logins, bound) = (found.per_statement(), found.bound());
+    assert!(logins <= bound, "{found:?}: {logins} logins for each statement, at most {bound}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_figures() {
     let run = |seed| scheduling::run(&scenarios::queued_holder(Scale::Small), Profile::Native, seed).outcome;
@@ -184,6 +202,11 @@ fn the_same_seed_gives_the_same_figures() {
 /// `make quick` and `make test` leave these out.
 mod at_length {
     use super::*;
+
+    #[test]
+    fn logins_are_bounded_with_few_and_many_accounts() {
+        Case::all().into_iter().for_each(|case| check_logins(case, 2));
+    }
 
     #[test]
     fn readers_go_on_where_there_are_as_many_permits_as_backends() {

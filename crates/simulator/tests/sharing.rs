@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use engine::Settings;
-use simulator::scheduling::scenario::{Group, Row, ServerModel, Step, Table, Time};
+use simulator::scheduling::scenario::{Accounts, Group, Row, ServerModel, Step, Table, Time};
 use simulator::scheduling::server::{OTHER_USER, USER};
 use simulator::scheduling::statement::Action;
 use simulator::scheduling::{Outcome, Profile, Scenario, run};
@@ -79,7 +79,7 @@ fn speed(adjust: fn(Profile, &mut Settings)) -> f64 {
 fn of_users(other: &'static str) -> Outcome {
     let read = |name| vec![Step::new(name, Action::Read, 0, Row::Own)];
     let one = Group::new("one", 150, read("one"));
-    let group = Group { user: other, ..Group::new("other", 150, read("other")) };
+    let group = Group { accounts: Accounts::One(other), ..Group::new("other", 150, read("other")) };
     let adjust = |_, settings: &mut Settings| {
         (settings.permits, settings.shared_backends, settings.statements_in_flight) = (1, 1, 16);
     };

@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use simulator::scheduling::accounts;
 use simulator::scheduling::long_statements::{self, Load};
 use simulator::scheduling::mixes::{self, Mix};
 use simulator::scheduling::report::table::Table;
@@ -23,7 +24,7 @@ use simulator::scheduling::turns::{self, Course};
 use simulator::scheduling::{self, Profile, Run, Scenario};
 
 const USAGE: &str = "usage: scheduling [--small] [--seed N] [--profile NAME]... [--json FILE] [--docs FOLDER] [SCENARIO]...
-       scheduling --survey | --turns | --mixes | --long
+       scheduling --survey | --turns | --mixes | --long | --accounts
   --small         with fewer clients and less time
   --seed N        1 if not given
   --profile NAME  only this one; may be repeated
@@ -33,6 +34,7 @@ const USAGE: &str = "usage: scheduling [--small] [--seed N] [--profile NAME]... 
   --turns         the same where a server's load turns into another one, and others take cores for a while
   --mixes         what statements that compute and others that wait get beside each other
   --long          what statements of a second get, alone and beside short ones
+  --accounts      logins on the server for each statement, with few and many accounts
   SCENARIO        only these; `scheduling --list` names them";
 
 struct Arguments {
@@ -47,6 +49,7 @@ struct Arguments {
     turns: bool,
     mixes: bool,
     long: bool,
+    accounts: bool,
 }
 
 fn main() -> ExitCode {
@@ -72,6 +75,11 @@ fn main() -> ExitCode {
     if arguments.long {
         let found = on_all_cores(&Load::all(), |load| (load, load.find()));
         print!("{}", long_statements::to_markdown(&found));
+        return ExitCode::SUCCESS;
+    }
+    if arguments.accounts {
+        let found = on_all_cores(&accounts::Case::all(), |case| case.find(5, arguments.seed));
+        print!("{}", accounts::to_markdown(&found));
         return ExitCode::SUCCESS;
     }
     let mut scenarios = scenarios::all(arguments.scale);
@@ -105,6 +113,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
         turns: false,
         mixes: false,
         long: false,
+        accounts: false,
     };
     while let Some(argument) = given.next() {
         match argument.as_str() {
@@ -114,6 +123,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
             "--turns" => arguments.turns = true,
             "--mixes" => arguments.mixes = true,
             "--long" => arguments.long = true,
+            "--accounts" => arguments.accounts = true,
             "--seed" => arguments.seed = given.next()?.parse().ok()?,
             "--profile" => {
                 let name = given.next()?;

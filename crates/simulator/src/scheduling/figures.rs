@@ -161,6 +161,10 @@ pub struct Outcome {
     pub longest_login: u64,
     /// Logins that were refused.
     pub refused_logins: u64,
+    /// Connections of clients' accounts that logged in on the server.
+    pub server_logins: u64,
+    /// Connections that changed their account there.
+    pub server_changes: u64,
     /// Connections to the server at most.
     pub backends: u64,
     /// Turns of all workers.

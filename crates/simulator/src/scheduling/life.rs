@@ -1,7 +1,10 @@
 //! What clients do in a run: they connect, send their statements one after the other, and give up when it takes too long.
 
+use std::borrow::Cow;
+
 use super::client::{self, Client, Heard, Phase, ROLLBACK};
-use super::scenario::{Group, Place, Row};
+use super::scenario::{Accounts, Group, Place, Row};
+use super::server::user_of_account;
 use super::statement::{Action, Origin, Statement};
 use super::worker::{Arrival, End};
 use super::world::{ClientEvent, Happening, LATENCY, World, micros};
@@ -16,6 +19,7 @@ const AFTER_ERROR: u64 = 10_000;
 const ROW: u64 = 11;
 const THINK: u64 = 12;
 const PAUSE: u64 = 13;
+const ACCOUNT: u64 = 14;
 
 impl World<'_> {
     /// A client connects, for the first time or again.
@@ -44,10 +48,13 @@ impl World<'_> {
 
     /// The engine has sent something to a client.
     pub(super) fn client_hears(&mut self, id: u32, bytes: &[u8]) {
-        let Group { user, schema, .. } = *self.group_of(id);
+        let schema = self.group_of(id).schema;
+        // Nothing but the greeting is answered with it.
+        let greeted = self.clients[id as usize].phase == Phase::Connecting;
+        let user = if greeted { self.user_of(id) } else { Cow::Borrowed("") };
         let client = &mut self.clients[id as usize];
         let stamp = client.stamp;
-        let event = match (client::hear(client.phase, user, schema, bytes), client.phase) {
+        let event = match (client::hear(client.phase, &user, schema, bytes), client.phase) {
             (Heard::Greeting(answer), _) => {
                 client.phase = Phase::LoggingIn;
                 let worker = usize::from(client.worker);
@@ -111,6 +118,14 @@ impl World<'_> {
 
     fn group_of(&self, id: u32) -> &Group {
         &self.scenario.groups[usize::from(self.clients[id as usize].group)]
+    }
+
+    /// As whom a client logs in.
+    fn user_of(&self, id: u32) -> Cow<'static, str> {
+        match self.group_of(id).accounts {
+            Accounts::One(user) => Cow::Borrowed(user),
+            several => Cow::Owned(user_of_account(several.of_client(self.seed, id).unwrap_or_default())),
+        }
     }
 
     /// Under which class the client's present statement is measured.
@@ -266,6 +281,20 @@ impl World<'_> {
             self.send_to_worker(worker, Arrival::Closed(connection));
         }
         self.plan(self.now + RECONNECT, Happening::Arrive(id));
+    }
+}
+
+impl Accounts {
+    /// The number of a client's account; `None` where all have the same.
+    pub(super) fn of_client(self, seed: u64, client: u32) -> Option<u32> {
+        match self {
+            Self::One(_) => None,
+            Self::InTurn(count) => Some(client % count),
+            Self::Popular(count) => {
+                let bits = Origin { client, number: 0 }.bits(seed, ACCOUNT);
+                Some(u32::try_from(popular(bits, u64::from(count))).expect("below a u32"))
+            }
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! A worker's own time is modelled as a few microseconds for each thing that it is told; workers do not run on the
 //! server's cores. Nothing is lost on the network.
 
+pub mod accounts;
 pub mod client;
 pub mod figures;
 mod life;

@@ -76,6 +76,8 @@ pub struct ServerModel {
     pub lock_wait_timeout: Duration,
     /// Tables, by what a statement on them costs.
     pub tables: Vec<Table>,
+    /// So many accounts, beside those that there are in any case.
+    pub accounts: u32,
 }
 
 /// A table, for the sake of what statements on it cost.
@@ -107,6 +109,7 @@ impl ServerModel {
             neighbours: None,
             lock_wait_timeout: Duration::from_secs(50),
             tables: tables.to_vec(),
+            accounts: 0,
         }
     }
 }
@@ -136,10 +139,21 @@ pub struct Group {
     pub patience: Option<Duration>,
     /// Where they connect to.
     pub place: Place,
-    /// As whom: a user that the server knows.
-    pub user: &'static str,
+    /// As whom.
+    pub accounts: Accounts,
     /// Their default schema, if they have one: the same table is another one there.
     pub schema: Option<&'static str>,
+}
+
+/// As whom a group's clients log in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accounts {
+    /// All as this user, one that the server knows in any case.
+    One(&'static str),
+    /// As the first so many of [`ServerModel::accounts`], in turn.
+    InTurn(u32),
+    /// As any of the first so many of these, drawn as [`Row::Popular`] is.
+    Popular(u32),
 }
 
 /// Which workers a group's clients connect to.
@@ -210,7 +224,7 @@ impl Group {
             times: u32::MAX,
             patience: None,
             place: Place::Everywhere,
-            user: USER,
+            accounts: Accounts::One(USER),
             schema: None,
         }
     }

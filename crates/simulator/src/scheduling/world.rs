@@ -410,8 +410,13 @@ impl<'a> World<'a> {
         for origin in begun.drain(..) {
             self.statement_begins(origin);
         }
+        let effects = self.server.effects();
+        if self.now >= self.measure_from {
+            self.outcome.server_logins += effects.logins;
+            self.outcome.server_changes += effects.changed;
+        }
         // Their buffers are used again.
-        *self.server.effects() = super::server::Effects { sent, planned, begun };
+        *effects = super::server::Effects { sent, planned, begun, ..Default::default() };
     }
 }
 

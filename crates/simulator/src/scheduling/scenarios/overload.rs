@@ -1,7 +1,7 @@
 //! Scenarios of more work than a server can do, and of everybody at once.
 
 use super::super::figures::{Figure, Outcome};
-use super::super::scenario::{Compares, Group, Picture, Row, Scenario, Step, Table, Time};
+use super::super::scenario::{Accounts, Compares, Group, Picture, Row, Scenario, Step, Table, Time};
 use super::super::server::OTHER_USER;
 use super::super::statement::Action;
 use super::{POINT_SELECT, Scale, millis, plain, seconds};
@@ -169,7 +169,7 @@ pub fn fair_share(scale: Scale) -> Scenario {
                 ..Group::new("light", 100, vec![Step::new("light", Action::Read, 0, Row::Own)])
             },
             Group {
-                user: OTHER_USER,
+                accounts: Accounts::One(OTHER_USER),
                 think: Time::about(100_000),
                 ..Group::new(
                     "crowd",

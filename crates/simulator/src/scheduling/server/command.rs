@@ -9,8 +9,13 @@ pub const SERVICE_USER: &str = "onramp";
 pub const USER: &str = "app";
 /// Another user.
 pub const OTHER_USER: &str = "batch";
-/// The password of both.
+/// The password of all but the service account.
 pub const PASSWORD: &str = "a password";
+
+/// The user of one of [`super::ServerModel::accounts`].
+pub fn user_of_account(number: u32) -> String {
+    format!("{USER}{number}")
+}
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,8 +195,9 @@ impl Question {
         }
     }
 
-    /// The answer where it does not depend on what happens.
-    pub fn fixed_answer(self, user: &str) -> Vec<Vec<String>> {
+    /// The answer where it does not depend on what happens: to this user of a server with so many accounts beside those that there are in any
+    /// case.
+    pub fn fixed_answer(self, user: &str, accounts: u32) -> Vec<Vec<String>> {
         let row = |fields: &[&str]| fields.iter().map(|&field| field.to_owned()).collect();
         match self {
             Self::CurrentUser => vec![vec![format!("{user}@%"), String::new()]],
@@ -218,13 +224,16 @@ impl Question {
             }
             // They never do.
             Self::AccountsChanged => vec![row(&["3", "1", "1"])],
-            Self::Accounts => [(SERVICE_USER, ""), (USER, PASSWORD), (OTHER_USER, PASSWORD)]
-                .iter()
-                .map(|(user, password)| {
-                    let stored = stored_text(password.as_bytes());
-                    row(&[user, "%", "mysql_native_password", &stored, "0", "0", "", "", "", ""])
-                })
-                .collect(),
+            Self::Accounts => {
+                let [none, usual] = ["", PASSWORD].map(|password| stored_text(password.as_bytes()));
+                let account = |user: &str, stored: &str| {
+                    row(&[user, "%", "mysql_native_password", stored, "0", "0", "", "", "", ""])
+                };
+                let fixed = [(SERVICE_USER, &none), (USER, &usual), (OTHER_USER, &usual)];
+                let fixed = fixed.map(|(user, stored)| account(user, stored));
+                let more = (0..accounts).map(|number| account(&user_of_account(number), &usual));
+                fixed.into_iter().chain(more).collect()
+            }
         }
     }
 }

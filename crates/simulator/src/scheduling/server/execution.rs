@@ -153,6 +153,7 @@ impl Server {
             }
             // It may cost less than a login, never more.
             Command::ChangeUser(user) => {
+                self.effects.changed += 1;
                 (session.user, session.schema) = (Some(user), 0);
                 session.execution = Some(Execution::login());
             }
@@ -360,7 +361,10 @@ impl Server {
                 holders[0] = session.thread.to_string();
                 vec![holders]
             }
-            question => question.fixed_answer(session.user.as_deref().unwrap_or_default()),
+            question => {
+                let user = session.user.as_deref().unwrap_or_default();
+                question.fixed_answer(user, self.model.accounts)
+            }
         }
     }
 

@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub use command::{OTHER_USER, PASSWORD, Question, SERVICE_USER, USER};
+pub use command::{OTHER_USER, PASSWORD, Question, SERVICE_USER, USER, user_of_account};
 
 use super::locks::{Key, Locks};
 use super::machine::Cores;
@@ -55,6 +55,10 @@ pub struct Effects {
     pub planned: Vec<(u64, Wake)>,
     /// Statements that have begun.
     pub begun: Vec<Origin>,
+    /// How many connections have logged in, those of the service account aside.
+    pub logins: u64,
+    /// How many have changed their account, see [`Command::ChangeUser`].
+    pub changed: u64,
 }
 
 /// The server.
@@ -159,6 +163,7 @@ impl Server {
         while let Some(packet) = session.input.next_packet() {
             if session.user.is_none() {
                 let user = command::user_of_login(&packet.payload).unwrap_or_default();
+                self.effects.logins += u64::from(user != SERVICE_USER);
                 session.user = Some(user);
                 session.execution = Some(Execution::login());
             } else {
