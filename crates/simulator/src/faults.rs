@@ -11,12 +11,12 @@ use engine::{
 use seam::Address;
 use zeroize::Zeroizing;
 
+use crate::accounts::AccountParameters;
 use crate::client::program::Habits;
 use crate::clusters::ClusterParameters;
 use crate::network::Conditions;
 use crate::onramps::OnrampParameters;
 use crate::random::Random;
-use crate::server::database::Account;
 use crate::server::{SERVICE_USER, Speed};
 
 /// The service account's password.
@@ -74,6 +74,8 @@ pub struct Parameters {
     pub conditions: Conditions,
     /// The server.
     pub speed: Speed,
+    /// As whom clients log in.
+    pub accounts: AccountParameters,
     /// What clients may do in this run; each draws its own habits among these.
     pub habits: Habits,
     /// Which faults.
@@ -168,6 +170,7 @@ impl Parameters {
                 slow_chunk: *random.pick(&[200, 4_000]),
             },
             speed: draw_speed(&mut random),
+            accounts: AccountParameters::draw(seed),
             habits: draw_habits(&mut random, faulty),
             faults: Faults {
                 backend_losses: faulty && random.percent(70),
@@ -340,17 +343,6 @@ impl Parameters {
     /// The same run with clients and backends frozen and thawed in so many of 1,000 turns.
     pub fn with_freezing(self, per_thousand: u64) -> Self {
         Self { freeze: per_thousand, ..self }
-    }
-
-    /// The accounts on the server: the service account comes last.
-    pub fn accounts() -> Vec<Account> {
-        [("alice", "secret"), ("bob", ""), ("carol", "pass word"), (SERVICE_USER, SERVICE_PASSWORD)]
-            .map(|(user, password)| Account {
-                user: user.to_owned(),
-                password: password.to_owned(),
-                may_kill: user == SERVICE_USER,
-            })
-            .to_vec()
     }
 
     /// What the Onramp is told that is started as this one, from 0, where there are several.
@@ -554,6 +546,7 @@ impl fmt::Display for Parameters {
         )?;
         writeln!(f, "  {:?}", self.conditions)?;
         writeln!(f, "  {:?}", self.speed)?;
+        writeln!(f, "  {:?}", self.accounts)?;
         writeln!(f, "  {:?}", self.habits)?;
         writeln!(f, "  {:?}, at most {} us apart", self.faults, self.fault_interval)?;
         writeln!(f, "  {:?}", self.overload)?;

@@ -9,6 +9,7 @@
 //!
 //! `cargo run -p simulator -- --seed N` repeats a run and prints its trace; `--seeds 200` runs many.
 
+pub mod accounts;
 pub mod checkers;
 pub mod client;
 pub mod clusters;

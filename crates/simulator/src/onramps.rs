@@ -5,6 +5,7 @@ use std::fmt;
 
 use engine::{LetterKey, Settings, ThreadHandling};
 
+use crate::accounts::AccountParameters;
 use crate::faults::{Faults, Parameters, SERVICE_PASSWORD};
 use crate::random::Random;
 
@@ -98,6 +99,9 @@ impl OnrampParameters {
     }
 }
 
+/// With more accounts hardly any client has another one that it may kill.
+const FEW: AccountParameters = AccountParameters { more: 0, by_zipf: false, unlike_percent: 0 };
+
 impl Parameters {
     /// What this seed decides of a run with so many Onramps in front of several servers.
     pub fn of_onramps_and_cluster(seed: u64, steps: u64, count: u8) -> Self {
@@ -117,6 +121,7 @@ impl Parameters {
             fault_interval: *random.pick(&[1_000_000, 5_000_000]),
             troubles: few.into_iter().filter(|_| random.percent(40)).collect(),
         });
+        parameters.accounts = FEW;
         parameters.clients = u32::try_from(random.between(3, 10)).expect("small");
         parameters.thread_handling = ThreadHandling::PoolOfThreads;
         parameters.overload = engine::OverloadSettings::default();
@@ -141,6 +146,7 @@ impl Parameters {
             ..Faults::default()
         };
         parameters.fault_interval = 2_000_000;
+        parameters.accounts = FEW;
         parameters.clients = u32::try_from(random.between(2, 10)).expect("small");
         parameters.thread_handling = ThreadHandling::PoolOfThreads;
         // Whoever runs into short timeouts tells nothing of what a KILL has done.

@@ -57,6 +57,20 @@ impl Random {
         usize::try_from(self.below(len as u64)).expect("below a usize")
     }
 
+    /// An index below `len`, by Zipf's law: the second comes half as often as the first, the third a third as often. Zero where `len` is.
+    pub fn zipf(&mut self, len: usize) -> usize {
+        /// So much that what is left of a division does not matter for the few hundred that are drawn from.
+        const FIRST: u64 = 1 << 20;
+        let weight = |place: &usize| FIRST / (*place as u64 + 1);
+        let mut left = self.below((0..len).map(|place| weight(&place)).sum());
+        let is_it = |place: &usize| {
+            let hit = left < weight(place);
+            left = left.saturating_sub(weight(place));
+            hit
+        };
+        (0..len).find(is_it).unwrap_or(0)
+    }
+
     /// Brings the items into a random order (Fisher-Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -97,6 +111,17 @@ mod tests {
             seen[usize::try_from(random.between(3, 7)).unwrap() - 3] = true;
         }
         assert_eq!(seen, [true; 5]);
+    }
+
+    #[test]
+    fn zipf_draws_the_first_most_often() {
+        let mut random = Random::new(4);
+        let mut counts = [0; 4];
+        (0..2_500).for_each(|_| counts[random.zipf(4)] += 1);
+        // 12, 6, 4 and 3 of 25.
+        let near = |(count, share): (u32, u32)| count.abs_diff(100 * share) < 80;
+        assert!(counts.into_iter().zip([12, 6, 4, 3]).all(near), "{counts:?}");
+        assert_eq!(random.zipf(0), 0);
     }
 
     #[test]

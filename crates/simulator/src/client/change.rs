@@ -15,7 +15,7 @@ impl Client {
             return None;
         }
         let has_attributes = work.capabilities & capability::CONNECT_ATTRS != 0;
-        let mut credentials = Credentials::draw(&self.accounts, true, &mut self.random);
+        let mut credentials = Credentials::draw(&self.choices, true, &mut self.random);
         credentials.wrong = false;
         let schema = credentials.schema.clone().unwrap_or_default();
         let stale = native_token(credentials.password.as_bytes(), b"a scramble of old...");

@@ -1,8 +1,9 @@
 //! A virtual client's half of the handshake.
 
+use crate::accounts::Choices;
 use crate::protocol::{Cursor, capability, native_token, put_string};
 use crate::random::Random;
-use crate::server::database::{Account, SCHEMAS};
+use crate::server::database::SCHEMAS;
 use crate::server::kind::Kind;
 
 /// Who a client says it is.
@@ -22,11 +23,11 @@ pub struct Credentials {
 
 impl Credentials {
     /// Draws an account, now and then with a mistake unless `right` is asked for.
-    pub fn draw(accounts: &[Account], right: bool, random: &mut Random) -> Self {
-        let account = random.pick(accounts).clone();
-        let schema = random.percent(70).then(|| (*random.pick(&SCHEMAS)).to_owned());
+    pub fn draw(choices: &Choices, right: bool, random: &mut Random) -> Self {
+        let account = choices.pick(&choices.accounts, random).clone();
+        let schema = random.percent(70).then(|| (*choices.pick(&SCHEMAS, random)).to_owned());
         // 255 is a collation of MySQL 8 that MariaDB does not know: the server's default stands in for it.
-        let collation = *random.pick(&[8, 33, 45, 45, 45, 224, 255]);
+        let collation = *choices.pick(&[8, 33, 45, 45, 45, 224, 255], random);
         let mut drawn =
             Self { user: account.user, password: account.password, schema, collation, wrong: false };
         if !right && random.percent(8) {
@@ -64,7 +65,7 @@ impl LoginRequest {
     pub fn new(
         sent_at: u64,
         greeting: &[u8],
-        accounts: &[Account],
+        choices: &Choices,
         right: bool,
         random: &mut Random,
     ) -> Option<Self> {
@@ -82,8 +83,12 @@ impl LoginRequest {
         cursor.take(1 + 6 + 4)?;
         scramble.extend_from_slice(cursor.take(12)?);
         let offered = u32::from(high) << 16 | u32::from(low);
-        let credentials = Credentials::draw(accounts, right, random);
-        let capabilities = draw_capabilities(random, credentials.schema.is_some()) & (offered | 1);
+        let credentials = Credentials::draw(choices, right, random);
+        let mut capabilities = draw_capabilities(random, credentials.schema.is_some()) & (offered | 1);
+        if choices.is_unlike(random) {
+            // Nobody here calls procedures, for which alone it matters.
+            capabilities &= !capability::PS_MULTI_RESULTS;
+        }
         let other_plugin = random.percent(15);
         Some(Self { kind, thread_id, capabilities, credentials, sent_at, scramble, other_plugin })
     }

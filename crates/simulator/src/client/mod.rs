@@ -20,10 +20,10 @@ use self::oracle::{Expected, Oracle, difference};
 use self::program::{Author, Habits, Step};
 use self::promise::Promise;
 use self::reply::{Part, Progress, ReplyReader};
+use crate::accounts::Choices;
 use crate::checkers::Checkers;
 use crate::protocol::{PacketBuffer, command, native_token, packet};
 use crate::random::Random;
-use crate::server::database::Account;
 use crate::server::session::Session;
 use crate::token::{ClientKey, Token};
 
@@ -53,7 +53,7 @@ pub struct Client {
     /// Who it is now.
     pub key: ClientKey,
     habits: Habits,
-    accounts: Vec<Account>,
+    choices: Choices,
     random: Random,
     phase: Phase,
     input: PacketBuffer,
@@ -97,11 +97,11 @@ struct Work {
 
 impl Client {
     /// A client that has not connected yet.
-    pub fn new(client: u32, habits: Habits, accounts: Vec<Account>, random: Random) -> Self {
+    pub fn new(client: u32, habits: Habits, choices: Choices, random: Random) -> Self {
         Self {
             key: ClientKey { client, incarnation: 0 },
             habits,
-            accounts,
+            choices,
             random,
             phase: Phase::Away,
             input: PacketBuffer::default(),
@@ -243,7 +243,7 @@ impl Client {
         let right = alike || self.calm || !self.habits.rare;
         let mut common = Random::new(1);
         let random = if alike { &mut common } else { &mut self.random };
-        match LoginRequest::new(now, payload, &self.accounts, right, random) {
+        match LoginRequest::new(now, payload, &self.choices, right, random) {
             Some(request) if sequence == 0 => {
                 self.actions.push(Action::Send(packet(1, &request.payload())));
                 if let Some(kills) = checkers.kills() {

@@ -29,6 +29,7 @@ use self::group::Group;
 use self::kills::Overheard;
 use self::onramps::Onramps;
 use self::servers::{Way, new_servers};
+use crate::accounts::Choices;
 use crate::checkers::{Checkers, ReadChecks};
 use crate::client::{self, Client};
 use crate::faults::Parameters;
@@ -126,16 +127,12 @@ impl<P: Subject> World<P> {
         let direct = !program.keeps_limits();
         let servers = new_servers(&parameters, direct, &mut random);
         let network = Network::new(parameters.conditions, random.fork());
-        let mut accounts = Parameters::accounts();
-        accounts.pop(); // nobody but the program logs in with the service account
-        if parameters.habits.popular {
-            accounts.truncate(1);
-        }
+        let choices = Choices::new(parameters.accounts, parameters.habits.popular);
         let clients = (0..parameters.clients)
             .map(|number| {
                 let mut own = random.fork();
                 let habits = parameters.habits_of_one(&mut own);
-                Client::new(number, habits, accounts.clone(), own)
+                Client::new(number, habits, choices.clone(), own)
             })
             .collect();
         Self {

@@ -32,7 +32,7 @@ pub(super) struct Way {
 
 /// The servers of a run, of which the first takes writes.
 pub(super) fn new_servers(parameters: &Parameters, direct: bool, random: &mut Random) -> Vec<Server> {
-    let mut database = Database::new(Parameters::accounts());
+    let mut database = Database::new(parameters.accounts.on_server());
     // A client of its own would be refused, where a pool makes room.
     if parameters.onramps.is_some() {
         database.clock = Some(EPOCH);
