@@ -84,14 +84,15 @@ pub use engine::Engine;
 pub use frozen::NotFrozen;
 pub use learned::digests::{Digest, DigestCost, Digests, Times};
 pub use learned::lock_waits::told::{Blocker, LockWaits};
+pub use outside::enum_map::{EnumMap, Variants};
 pub use outside::event::Event;
 pub use outside::histogram::Histogram;
 pub use outside::holders::Holders;
 pub use outside::measures::{Command, Ended, Measures};
 pub use outside::memory::{HoldersOfMemory, Memory, MemoryParts};
 pub use outside::named::{
-    BackendState, ClientState, ClosedFor, Limit, LoginStage, LongestWaits, MemoryPart, PermitState, Queue,
-    Queued, RefusedFor, ServerRole, ServerState, Use,
+    BackendActivity, BackendState, ClientState, ClosedFor, Limit, LoginStage, LongestWaits, MemoryPart,
+    PermitState, Queue, Queued, RefusedFor, ServerRole, ServerState, Use,
 };
 pub use outside::neighbours::Neighbours;
 pub use outside::orders::KILL_AT_PEER_TIMEOUT;

@@ -1,5 +1,6 @@
 //! How the pool looks from outside, and the orders that come from there.
 
+pub(crate) mod enum_map;
 pub(crate) mod event;
 pub(crate) mod histogram;
 pub(crate) mod holders;

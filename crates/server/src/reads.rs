@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
-use engine::{Histogram, Holders, Limit, Readable, ReaderView, RoutedView, Use, Zone};
+use engine::{BackendActivity, EnumMap, Histogram, Limit, Readable, ReaderView, RoutedView, Use, Zone};
 use seam::Address;
 
 use crate::admin_port::counters::Wholes;
@@ -21,8 +21,8 @@ pub(crate) struct ReadServer {
     pub(crate) zone: Option<Zone>,
     /// Permits in use, and how many there are.
     pub(crate) permits: (u64, u64),
-    /// Backends for reads as on a replica, by [`Holders::STATES`].
-    pub(crate) backends: [u64; Holders::STATES.len()],
+    /// Backends for reads as on a replica.
+    pub(crate) backends: EnumMap<BackendActivity, u64>,
     /// All backends there.
     pub(crate) backend_count: u64,
     pub(crate) waiting: u64,
@@ -43,7 +43,7 @@ impl ReadServer {
             // What workers have in common each of them knows.
             permits: permits(&view.shares),
             backends: view.backends,
-            backend_count: view.backends.iter().sum(),
+            backend_count: view.backends.total(),
             waiting: view.waiting as u64,
             running: view.running,
             sent: view.sent,
@@ -54,10 +54,8 @@ impl ReadServer {
     fn add(&mut self, view: &ReaderView) {
         self.readable = self.readable.max(view.readable);
         self.age = self.age.zip(view.age).map(|(one, other)| one.max(other));
-        for (count, more) in self.backends.iter_mut().zip(view.backends) {
-            *count += more;
-        }
-        self.backend_count += view.backends.iter().sum::<u64>();
+        self.backends += &view.backends;
+        self.backend_count += view.backends.total();
         self.waiting += view.waiting as u64;
         self.running += view.running;
         self.sent += view.sent;
@@ -106,7 +104,7 @@ impl ReadServers {
     /// The clients' own engine has permits and backends at the primary.
     fn note_primary(&mut self, wholes: &Wholes) {
         let on_all: u64 = wholes.values().map(|whole| whole.view.backends as u64).sum();
-        let on_replicas: u64 = self.0.iter().flat_map(|server| server.backends).sum();
+        let on_replicas: u64 = self.0.iter().map(|server| server.backends.total()).sum();
         let Some(primary) = self.0.iter_mut().find(|server| server.readable == Readable::Primary) else {
             return;
         };

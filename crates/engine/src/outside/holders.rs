@@ -8,14 +8,15 @@ use seam::Instant;
 use crate::backend::{Backend, Owner};
 use crate::client::Client;
 use crate::ids::{ClientKey, Table};
-use crate::outside::named::BackendState;
+use crate::outside::enum_map::EnumMap;
+use crate::outside::named::BackendActivity;
 use crate::servers::Servers;
 
 /// Backends and their holders, as a look at the backends tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
-    /// How many backends there are in each of [`Holders::STATES`], in that order.
-    pub backends: [u64; 5],
+    /// How many backends there are.
+    pub backends: EnumMap<BackendActivity, u64>,
     /// Clients with a statement on a backend, clients that share one included.
     pub running: u64,
     /// Clients that hold a backend on which nothing runs.
@@ -38,9 +39,6 @@ pub struct Holders {
 }
 
 impl Holders {
-    /// States of backends: being opened, at work, held by a client that has them do nothing, idle, put in order for the next one.
-    pub const STATES: [&'static str; 5] = ["opening", "running", "held", "idle", "resetting"];
-
     /// Looks at each backend: about as many nanoseconds as for a row of the table of backends, and without its texts.
     pub(super) fn of(now: Instant, servers: &Servers, clients: &Table<ClientKey, Client>) -> Self {
         let mut holders = Self::default();
@@ -59,14 +57,7 @@ impl Holders {
     }
 
     fn add_backend(&mut self, backend: &Backend, held: bool) {
-        let state = match backend.state(held) {
-            BackendState::Connecting | BackendState::LoggingIn | BackendState::SettingUp => 0,
-            BackendState::Running => 1,
-            BackendState::Held => 2,
-            BackendState::Idle => 3,
-            BackendState::Resetting => 4,
-        };
-        self.backends[state] += 1;
+        self.backends[backend.state(held).activity()] += 1;
         let clients =
             backend.in_flight.iter().filter(|one| matches!(one.owner, Owner::Client { .. })).count();
         self.running += clients as u64;
@@ -88,9 +79,7 @@ impl Holders {
 impl std::ops::AddAssign<&Self> for Holders {
     /// Several workers together.
     fn add_assign(&mut self, other: &Self) {
-        for (count, more) in self.backends.iter_mut().zip(other.backends) {
-            *count += more;
-        }
+        self.backends += &other.backends;
         self.running += other.running;
         self.holding += other.holding;
         self.pinned += other.pinned;

@@ -23,6 +23,22 @@ macro_rules! named {
             }
         }
 
+        impl $crate::outside::enum_map::Variants for $Named {
+            type Array<V> = [V; $Named::ALL.len()];
+
+            fn array<V>(mut value: impl FnMut(Self) -> V) -> Self::Array<V> {
+                [$(value(Self::$Variant),)+]
+            }
+
+            fn all() -> &'static [Self] {
+                Self::ALL
+            }
+
+            fn place(self) -> usize {
+                self as usize
+            }
+        }
+
         impl std::fmt::Display for $Named {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.name())
@@ -106,6 +122,35 @@ named! {
         Held = "held",
         /// Nothing runs on the backend, and nobody holds it.
         Idle = "idle",
+    }
+}
+
+named! {
+    /// The activity of a backend: its [`BackendState`], with the three steps of an opening as one.
+    BackendActivity {
+        /// The backend is being opened.
+        Opening = "opening",
+        /// The backend has a statement.
+        Running = "running",
+        /// A client holds the backend and runs nothing now.
+        Held = "held",
+        /// Nothing runs on the backend, and nobody holds it.
+        Idle = "idle",
+        /// The session is put back to the state from before its last client.
+        Resetting = "resetting",
+    }
+}
+
+impl BackendState {
+    /// The activity of a backend that is in this state.
+    pub const fn activity(self) -> BackendActivity {
+        match self {
+            Self::Connecting | Self::LoggingIn | Self::SettingUp => BackendActivity::Opening,
+            Self::Running => BackendActivity::Running,
+            Self::Held => BackendActivity::Held,
+            Self::Idle => BackendActivity::Idle,
+            Self::Resetting => BackendActivity::Resetting,
+        }
     }
 }
 

@@ -9,10 +9,10 @@ use super::routing::Routing;
 use super::settings::{ReadSettings, ReadSplit};
 use super::{Reader, Readers};
 use crate::engine::Engine;
+use crate::outside::enum_map::EnumMap;
 use crate::outside::histogram::Histogram;
-use crate::outside::holders::Holders;
 use crate::outside::measures::Command;
-use crate::outside::named::{Limit, Use, named};
+use crate::outside::named::{BackendActivity, Limit, Use, named};
 use crate::outside::shown_text::shown_text;
 use crate::outside::snapshot::rows::ClientView;
 use crate::readers::lent::Lent;
@@ -67,8 +67,8 @@ pub struct ReaderView {
     pub waiting: usize,
     /// Reads that run there.
     pub running: u64,
-    /// Backends there, by [`Holders::STATES`].
-    pub backends: [u64; Holders::STATES.len()],
+    /// How many backends there are.
+    pub backends: EnumMap<BackendActivity, u64>,
     /// Times that the server has taken for reads.
     pub times: Histogram,
 }

@@ -1,6 +1,6 @@
 //! The figures of a sample, each declared once.
 
-use engine::{Histogram, Holders, LoginStage, Queue, WaitReason};
+use engine::{BackendActivity, Histogram, LoginStage, Queue, WaitReason};
 
 use super::together::Together;
 
@@ -84,9 +84,8 @@ fn lacks(step: &Step<'_>, place: usize) -> f64 {
     step.after.lacking[place] as f64
 }
 
-fn backends(step: &Step<'_>, state: &str) -> f64 {
-    let place = Holders::STATES.iter().position(|known| *known == state);
-    place.map_or(0.0, |place| step.after.holders.backends[place] as f64)
+fn backends(step: &Step<'_>, activity: BackendActivity) -> f64 {
+    step.after.holders.backends[activity] as f64
 }
 
 /// All of them, in the order in which samples hold them.
@@ -148,10 +147,10 @@ pub(crate) const COLUMNS: [Column; 55] = [
     things("pinned", |step| step.after.holders.pinned as f64),
     things("lock_holders", |step| step.after.holders.lock_holders as f64),
     things("blocking", |step| step.after.holders.blocking as f64),
-    things("backends_opening", |step| backends(step, "opening")),
-    things("backends_running", |step| backends(step, "running")),
-    things("backends_held", |step| backends(step, "held")),
-    things("backends_idle", |step| backends(step, "idle")),
+    things("backends_opening", |step| backends(step, BackendActivity::Opening)),
+    things("backends_running", |step| backends(step, BackendActivity::Running)),
+    things("backends_held", |step| backends(step, BackendActivity::Held)),
+    things("backends_idle", |step| backends(step, BackendActivity::Idle)),
     things("server_down", |step| f64::from(u8::from(!step.after.server_is_up))),
     things("paused", |step| f64::from(u8::from(step.after.paused))),
     share("busiest_worker", |step| {

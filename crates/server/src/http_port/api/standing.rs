@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use admin::Pool as _;
 use admin::tables::Limit;
-use engine::{Histogram, Holders, LoginStage};
+use engine::{Histogram, LoginStage};
 use serde_json::{Value, json};
 
 use crate::accept_queues::AcceptQueue;
@@ -101,10 +101,11 @@ pub(super) fn workers(control: &Control, glance: &Glance) -> Value {
 pub(super) fn server(control: &Control, together: &Together) -> Value {
     let backends = &control.program.configuration.backends;
     let addresses: Vec<_> = backends.iter().map(|backend| backend.target.to_string()).collect();
-    let states: serde_json::Map<_, _> = Holders::STATES
-        .into_iter()
-        .zip(together.holders.backends)
-        .map(|(state, count)| (String::from(state), Value::from(count)))
+    let states: serde_json::Map<_, _> = together
+        .holders
+        .backends
+        .iter()
+        .map(|(activity, &count)| (String::from(activity.name()), Value::from(count)))
         .collect();
     json!({
         "addresses": addresses, "up": together.server_is_up, "has_accounts": together.has_accounts, "backends": states,

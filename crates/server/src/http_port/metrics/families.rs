@@ -353,8 +353,8 @@ pub(super) const ALL: &[Family] = &[
         labels: &["server", "state"],
         figures: |scene, figures| {
             let server = server(scene);
-            for (state, count) in Holders::STATES.into_iter().zip(scene.holders.backends) {
-                figures.count(&[("server", &*server), ("state", state)], count);
+            for (activity, &count) in scene.holders.backends.iter() {
+                figures.count(&[("server", &*server), ("state", activity.name())], count);
             }
         },
     },

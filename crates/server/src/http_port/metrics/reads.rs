@@ -1,7 +1,7 @@
 //! Metrics of reads on replicas: of each server that they may go to, and of statements that went to the primary instead. Without
 //! `read_split` there are none.
 
-use engine::{Holders, NotSplit, Zone};
+use engine::{NotSplit, Zone};
 
 use super::{Family, Figures, Kind, Scene};
 use crate::reads::ReadServer;
@@ -73,8 +73,8 @@ pub(super) const ALL: &[Family] = &[
         labels: &["server", "state"],
         figures: |scene, figures| {
             each(scene, |server, address| {
-                for (state, count) in Holders::STATES.into_iter().zip(server.backends) {
-                    figures.count(&[("server", address), ("state", state)], count);
+                for (activity, &count) in server.backends.iter() {
+                    figures.count(&[("server", address), ("state", activity.name())], count);
                 }
             });
         },
