@@ -39,8 +39,24 @@ pub(crate) struct Session<'p> {
     shutdown: Option<bool>,
 }
 
+/// The level of a row of SHOW WARNINGS.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Error,
+    Warning,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "Error",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
 struct Warning {
-    level: &'static str,
+    level: Level,
     code: i64,
     message: String,
 }
@@ -151,7 +167,7 @@ impl<'p> Session<'p> {
 
     fn refuse(&mut self, error: SqlError) -> Reply {
         let (code, message) = (i64::from(error.code), error.message.clone());
-        self.warnings = vec![Warning { level: "Error", code, message }];
+        self.warnings = vec![Warning { level: Level::Error, code, message }];
         Reply::Error(error)
     }
 
@@ -239,9 +255,9 @@ impl<'p> Session<'p> {
     fn show_warnings(&self, statement: &Statement<'_>) -> ResultSet {
         let only_errors = matches!(statement, Statement::Show(Show { what: Shown::Errors, .. }));
         let mut result = ResultSet::new(["Level", "Code", "Message"].map(String::from), self.deprecate_eof);
-        for warning in self.warnings.iter().filter(|warning| !only_errors || warning.level == "Error") {
+        for warning in self.warnings.iter().filter(|warning| !only_errors || warning.level == Level::Error) {
             result.row([
-                Cell::from(warning.level),
+                Cell::from(warning.level.name()),
                 Cell::Integer(warning.code),
                 Cell::from(&*warning.message),
             ]);
@@ -302,7 +318,7 @@ impl<'p> Session<'p> {
     }
 
     fn warn(&mut self, messages: Vec<String>) {
-        let warning = |message| Warning { level: "Warning", code: WARNING_CODE, message };
+        let warning = |message| Warning { level: Level::Warning, code: WARNING_CODE, message };
         self.warnings = messages.into_iter().map(warning).collect();
     }
 

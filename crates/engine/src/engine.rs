@@ -26,7 +26,7 @@ use crate::outside::orders::given::Orders;
 use crate::outside::slow_log::SlowStatement;
 use crate::outside::slow_log::noting::Surroundings;
 use crate::outside::views::Views;
-use crate::outside::waits::WaitReason;
+use crate::outside::waits::Lack;
 use crate::pool::Pool;
 use crate::readers::Readers;
 use crate::readers::guests::Guests;
@@ -403,7 +403,7 @@ impl Engine {
         self.turn_of_readers();
         if self.orders.paused {
             self.scheduling.new_work.starts_lately.hold(self.now);
-            self.scheduling.holdups.note(self.now, Some(WaitReason::Paused), Some(WaitReason::Paused));
+            self.scheduling.holdups.note(self.now, Some(Lack::Paused), Some(Lack::Paused));
         } else {
             if self.servers.primary().reachability.is_down() {
                 self.scheduling.new_work.starts_lately.hold(self.now);

@@ -92,7 +92,7 @@ pub use outside::measures::{Command, Ended, Measures};
 pub use outside::memory::{HoldersOfMemory, Memory, MemoryParts};
 pub use outside::named::{
     BackendActivity, BackendState, ClientState, ClosedFor, Limit, LoginStage, LongestWaits, MemoryPart,
-    PermitState, Queue, Queued, RefusedFor, ServerRole, ServerState, Use,
+    PermitState, Queue, RefusedFor, ServerRole, ServerState, Use,
 };
 pub use outside::neighbours::Neighbours;
 pub use outside::orders::KILL_AT_PEER_TIMEOUT;
@@ -108,7 +108,7 @@ pub use outside::taken_for::TakenFor;
 pub use outside::tallies::{Tallies, TalliesByName, Tally};
 pub use outside::totals::{Total, Totals};
 pub use outside::turns::LongestTurn;
-pub use outside::waits::{HeldUpBy, WaitReason, Waits};
+pub use outside::waits::{HeldUpBy, Lack, WaitReason, Waits};
 pub use overload::settings::OverloadSettings;
 pub use readers::routing::{NotSplit, Routed};
 pub use readers::view::{Readable, ReaderView};

@@ -18,7 +18,7 @@ use crate::learned::digests::{self, Digests};
 use crate::learned::history::History;
 use crate::learned::limit::Served;
 use crate::learned::long_permits::Pace;
-use crate::outside::waits::{Arrival, Holdups, WaitReason, Waits};
+use crate::outside::waits::{Arrival, Holdups, Lack, WaitReason, Waits};
 use crate::overload::abandoned::Abandoned;
 use crate::overload::new_work::NewWork;
 use crate::pool::Pool;
@@ -181,20 +181,20 @@ impl Scheduling {
         &mut self,
         now: Instant,
         (servers, pool): (&Servers, &Pool),
-        stopped: Option<WaitReason>,
+        stopped: Option<Lack>,
         wanting: bool,
         backend_free: bool,
     ) {
         let lacking = || match (wanting, backend_free) {
-            (true, _) => Some(WaitReason::Permit),
+            (true, _) => Some(Lack::Permit),
             (false, true) => None,
             (false, false) if servers.primary().reachability.is_up() && pool.workers.places.are_full() => {
-                Some(WaitReason::MaxBackends)
+                Some(Lack::MaxBackends)
             }
-            (false, false) => Some(WaitReason::BackendConnect),
+            (false, false) => Some(Lack::BackendConnect),
         };
         let others = stopped.or_else(lacking);
         let long = self.scheduler.peek_long().is_some();
-        self.holdups.note(now, others, if long { Some(WaitReason::LongPermits) } else { others });
+        self.holdups.note(now, others, if long { Some(Lack::LongPermits) } else { others });
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::{Histogram, NotSplit, Routed};
+use engine::{Histogram, Routed};
 use simulator::checkers::ReadChecks;
 use simulator::freezing::Frozen;
 use simulator::kills::Counts;
@@ -86,7 +86,7 @@ impl Reads {
             self.waits.quantile(0.99),
             self.waits.max()
         );
-        let to_primary = NotSplit::ALL.iter().zip(self.routed.not_split).filter(|(_, times)| *times > 0);
+        let to_primary = self.routed.not_split.iter().filter(|(_, times)| **times > 0);
         let reasons: Vec<String> = to_primary.map(|(why, times)| format!("{why} {times}")).collect();
         println!(
             "{} statements went to replicas, others to the primary: {}",

@@ -142,13 +142,42 @@ pub const PEERS: &str = "peers";
 /// The table of sentences, which comes with each look.
 pub const NOTES: &str = "notes";
 
+/// How bad something is, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Somebody is not served.
+    Bad,
+    /// An operator has ordered it so.
+    Told,
+    /// Somebody waits, or may soon not be served.
+    Warn,
+    /// All is well.
+    Well,
+    /// The sentence is neither good nor bad.
+    Says,
+}
+
+impl Level {
+    /// The level by its word in the table `notes`; `None` for a word that only a newer Onramp has.
+    fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "bad" => Self::Bad,
+            "told" => Self::Told,
+            "warn" => Self::Warn,
+            "well" => Self::Well,
+            "says" => Self::Says,
+            _ => return None,
+        })
+    }
+}
+
 /// A sentence on how things stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note<'a> {
     /// Whose it is; empty where one Onramp is looked at.
     pub onramp: &'a str,
-    /// How bad it is, in a word of the table `notes`.
-    pub level: &'a str,
+    /// How bad it is; `None` stands before all that is known.
+    pub level: Option<Level>,
     /// What it is about.
     pub about: &'a str,
     /// The sentence.
@@ -169,7 +198,7 @@ impl Snapshot {
         };
         let notes = table.rows.iter().filter_map(|row| match (&row[level], &row[about], &row[text]) {
             (Value::Text(level), Value::Text(about), Value::Text(text)) => {
-                Some(Note { onramp: onramp(row), level, about, text })
+                Some(Note { onramp: onramp(row), level: Level::of(level), about, text })
             }
             _ => None,
         });

@@ -16,7 +16,7 @@ use crate::client::{Client, Phase};
 use crate::engine::Engine;
 use crate::errors::{Bound, MySqlError};
 use crate::ids::{BackendKey, ClientKey};
-use crate::outside::waits::WaitReason;
+use crate::outside::waits::Lack;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::Grant;
 use crate::scheduler::lane::Class;
@@ -93,7 +93,7 @@ impl Engine {
             match self.start_shared(key) {
                 Sharing::With(_) => continue,
                 Sharing::Full => {
-                    holdup = Some(WaitReason::StatementsInFlight);
+                    holdup = Some(Lack::StatementsInFlight);
                     self.start_followers(key);
                     break;
                 }
@@ -133,7 +133,7 @@ impl Engine {
         self.scheduling.note_holdup(self.now, parts, holdup, wanting, backend_free);
         let scheduler = &mut self.scheduling.scheduler;
         self.pool.note_want_of_permits(self.now, &self.settings, scheduler, wanting);
-        let full = holdup == Some(WaitReason::StatementsInFlight) || self.shared_reads().wait();
+        let full = holdup == Some(Lack::StatementsInFlight) || self.shared_reads().wait();
         self.pool.workers.note_saturation(self.pool.worker, self.now, wanting, full);
         let lacking = !backend_free || first_lacks_backend || (wanting && self.still_lacks_backend());
         self.note_lack_of_backends(lacking);

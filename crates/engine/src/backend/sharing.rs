@@ -23,7 +23,7 @@ use crate::accounts::IdentityId;
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::history::SHORT;
-use crate::outside::waits::WaitReason;
+use crate::outside::waits::Lack;
 use crate::request::{Request, RequestKind, may_be_several};
 use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
@@ -74,7 +74,7 @@ impl Scheduling {
     /// Returns the time from which on reads that wait for room on a shared backend go elsewhere: then the next of these has said nothing for
     /// longer than a short read takes. Nothing else may happen until then.
     pub(crate) fn next_silence(&self, now: Instant, servers: &Servers) -> Option<Instant> {
-        if self.holdups.now().others != Some(WaitReason::StatementsInFlight) {
+        if self.holdups.now().others != Some(Lack::StatementsInFlight) {
             return None;
         }
         let silent = servers.sharing().map(|key| servers[key].first.since + SHORT + Duration::from_micros(1));
@@ -310,7 +310,7 @@ mod tests {
         let silence = SHORT + Duration::from_micros(1);
         engine.now = at(3_000);
         assert_eq!(engine.timer(Timer::SilentReads), None, "nobody waits for room");
-        engine.scheduling.holdups.note(engine.now, Some(WaitReason::StatementsInFlight), None);
+        engine.scheduling.holdups.note(engine.now, Some(Lack::StatementsInFlight), None);
         assert_eq!(engine.timer(Timer::SilentReads), Some(at(1_000) + silence));
         engine.now = at(1_000) + silence;
         assert_eq!(

@@ -3,6 +3,8 @@
 use std::iter::Sum;
 use std::ops::{AddAssign, Index, IndexMut};
 
+use crate::frozen::plain::Plain;
+
 /// An enum with a known list of its variants. The macro `named!` implements the trait.
 pub trait Variants: Copy + 'static {
     /// An array with a value for each variant.
@@ -61,6 +63,19 @@ impl<K: Variants, V: for<'a> AddAssign<&'a V>> AddAssign<&Self> for EnumMap<K, V
         for (value, more) in self.0.as_mut().iter_mut().zip(other.0.as_ref()) {
             *value += more;
         }
+    }
+}
+
+impl<K: Variants, V: Plain> Plain for EnumMap<K, V>
+where
+    K::Array<V>: Plain,
+{
+    fn put(&self, out: &mut Vec<u8>) {
+        self.0.put(out);
+    }
+
+    fn take(bytes: &mut &[u8]) -> Option<Self> {
+        Plain::take(bytes).map(Self)
     }
 }
 

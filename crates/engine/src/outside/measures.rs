@@ -5,36 +5,23 @@ use std::time::Duration;
 
 use seam::Instant;
 
+use crate::outside::enum_map::EnumMap;
 use crate::outside::event::Event;
 use crate::outside::histogram::Histogram;
-use crate::outside::named::{ClosedFor, LoginStage, RefusedFor};
+use crate::outside::named::{ClosedFor, LoginStage, RefusedFor, named};
 use crate::outside::turns::Turns;
 
-/// The command by which a statement came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// COM_QUERY.
-    Query,
-    /// COM_STMT_PREPARE.
-    Prepare,
-    /// COM_STMT_EXECUTE.
-    Execute,
-    /// Any other that the server has to answer.
-    Other,
-}
-
-impl Command {
-    /// All commands, in the order of their declaration.
-    pub const ALL: [Self; 4] = [Self::Query, Self::Prepare, Self::Execute, Self::Other];
-
-    /// The name in one word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Query => "query",
-            Self::Prepare => "prepare",
-            Self::Execute => "execute",
-            Self::Other => "other",
-        }
+named! {
+    /// The command by which a statement came.
+    Command {
+        /// COM_QUERY.
+        Query = "query",
+        /// COM_STMT_PREPARE.
+        Prepare = "prepare",
+        /// COM_STMT_EXECUTE.
+        Execute = "execute",
+        /// Any other that the server has to answer.
+        Other = "other",
     }
 }
 
@@ -56,26 +43,34 @@ pub struct Ended {
     pub lost: u64,
 }
 
+impl std::ops::AddAssign<&Self> for Ended {
+    /// Several workers together.
+    fn add_assign(&mut self, other: &Self) {
+        self.times += &other.times;
+        self.errors += other.errors;
+        self.lost += other.lost;
+    }
+}
+
 /// The measurements of one worker: about 27 kB.
 #[derive(Clone, Debug, Default)]
 pub struct Measures {
-    statements: [Ended; Command::ALL.len()],
+    statements: EnumMap<Command, Ended>,
     /// Errors in the order of [`ERROR_CODES`], and all others.
     errors: [u64; ERROR_CODES.len() + 1],
     /// Times from a client's connection to the end of its login, the client's own part included. COM_CHANGE_USER counts, too.
     pub logins: Histogram,
-    /// Times in the order of [`LoginStage::ALL`].
-    login_stages: [Histogram; LoginStage::ALL.len()],
+    login_stages: EnumMap<LoginStage, Histogram>,
     /// Times from a backend's connection to where it serves.
     pub backend_connects: Histogram,
     /// Attempts to reach the server, or to log in there, that failed.
     pub connect_failures: u64,
     /// A worker's turns, without the waiting in between.
     pub turns: Histogram,
-    /// Closed clients in the order of [`ClosedFor::ALL`].
-    closed: [u64; ClosedFor::ALL.len()],
-    /// Refused logins in the order of [`RefusedFor::ALL`].
-    refused: [u64; RefusedFor::ALL.len()],
+    /// Closed clients.
+    closed: EnumMap<ClosedFor, u64>,
+    /// Refused logins.
+    refused: EnumMap<RefusedFor, u64>,
     /// The turn that is under way, and the longest one of late.
     pub(crate) turn: Turns,
     /// Clients that have logged in.
@@ -85,7 +80,7 @@ pub struct Measures {
 impl Measures {
     /// Statements by this command.
     pub fn ended(&self, command: Command) -> &Ended {
-        &self.statements[command as usize]
+        &self.statements[command]
     }
 
     /// How many errors the server has answered with, by code; `None` for the rest.
@@ -96,36 +91,36 @@ impl Measures {
 
     /// How many clients were closed, by what for.
     pub fn closed(&self) -> impl Iterator<Item = (ClosedFor, u64)> {
-        ClosedFor::ALL.iter().copied().zip(self.closed)
+        self.closed.iter().map(|(closed_for, &count)| (closed_for, count))
     }
 
     /// How many logins were refused, by what for.
     pub fn refused(&self) -> impl Iterator<Item = (RefusedFor, u64)> {
-        RefusedFor::ALL.iter().copied().zip(self.refused)
+        self.refused.iter().map(|(refused_for, &count)| (refused_for, count))
     }
 
     /// Counts what is an event anyway.
     pub(crate) fn count(&mut self, event: &Event) {
         match event {
-            Event::ClientClosed { closed_for, .. } => self.closed[*closed_for as usize] += 1,
-            Event::LoginRefused { refused_for, .. } => self.refused[*refused_for as usize] += 1,
+            Event::ClientClosed { closed_for, .. } => self.closed[*closed_for] += 1,
+            Event::LoginRefused { refused_for, .. } => self.refused[*refused_for] += 1,
             _ => {}
         }
     }
 
     /// How long a stage of logins has taken.
     pub fn login_stage(&self, stage: LoginStage) -> &Histogram {
-        &self.login_stages[stage as usize]
+        &self.login_stages[stage]
     }
 
     /// A stage of a login is over.
     pub(crate) fn note_login_stage(&mut self, stage: LoginStage, took: Duration) {
-        self.login_stages[stage as usize].record(took);
+        self.login_stages[stage].record(took);
     }
 
     /// A client's statement was answered, or with an error of this code.
     pub(crate) fn note_ended(&mut self, command: Command, error: Option<u16>, took: Duration) {
-        let ended = &mut self.statements[command as usize];
+        let ended = &mut self.statements[command];
         ended.times.record(took);
         if let Some(error) = error {
             ended.errors += 1;
@@ -136,7 +131,7 @@ impl Measures {
 
     /// A client's statement went with its backend.
     pub(crate) fn note_lost(&mut self, command: Command) {
-        self.statements[command as usize].lost += 1;
+        self.statements[command].lost += 1;
     }
 
     /// A turn has taken so long.
@@ -149,24 +144,14 @@ impl Measures {
 impl std::ops::AddAssign<&Self> for Measures {
     /// Several workers together.
     fn add_assign(&mut self, other: &Self) {
-        for (ended, more) in self.statements.iter_mut().zip(&other.statements) {
-            ended.times += &more.times;
-            ended.errors += more.errors;
-            ended.lost += more.lost;
-        }
+        self.statements += &other.statements;
         for (errors, more) in self.errors.iter_mut().zip(other.errors) {
             *errors += more;
         }
-        for (closed, more) in self.closed.iter_mut().zip(other.closed) {
-            *closed += more;
-        }
-        for (refused, more) in self.refused.iter_mut().zip(other.refused) {
-            *refused += more;
-        }
+        self.closed += &other.closed;
+        self.refused += &other.refused;
         self.logins += &other.logins;
-        for (stage, more) in self.login_stages.iter_mut().zip(&other.login_stages) {
-            *stage += more;
-        }
+        self.login_stages += &other.login_stages;
         self.backend_connects += &other.backend_connects;
         self.connect_failures += other.connect_failures;
         self.turns += &other.turns;
@@ -186,7 +171,7 @@ mod tests {
         one.connect_failures = 2;
         one.errors[ERROR_CODES.len()] = 1;
         one.errors[0] = 4;
-        one.statements[Command::Execute as usize].lost = 5;
+        one.statements[Command::Execute].lost = 5;
         let mut both = one.clone();
         both += &one;
         assert_eq!((both.logins.count(), both.connect_failures), (2, 4));

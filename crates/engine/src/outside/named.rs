@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::outside::enum_map::EnumMap;
+
 /// Declares an enum, and the name of each of its variants.
 macro_rules! named {
     ($(#[$about:meta])* $Named:ident { $($(#[$doc:meta])* $Variant:ident = $name:literal,)+ }) => {
@@ -203,53 +205,8 @@ named! {
     }
 }
 
-/// The number of statements that wait in each queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Queued([usize; Queue::ALL.len()]);
-
-impl Queued {
-    pub(super) fn add(&mut self, queue: Queue, count: usize) {
-        self.0[queue as usize] += count;
-    }
-
-    /// Statements in this queue.
-    pub fn of(&self, queue: Queue) -> usize {
-        self.0[queue as usize]
-    }
-
-    /// Adds the statements of another engine.
-    pub(crate) fn take_in(&mut self, other: &Self) {
-        Queue::ALL.iter().for_each(|&queue| self.add(queue, other.of(queue)));
-    }
-
-    /// Statements in all queues together.
-    pub fn all(&self) -> usize {
-        self.0.iter().sum()
-    }
-}
-
-/// The longest wait in each queue so far, of the statements that are still in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LongestWaits([Option<Duration>; Queue::ALL.len()]);
-
-impl LongestWaits {
-    pub(super) fn note(&mut self, queue: Queue, waited: Duration) {
-        let longest = &mut self.0[queue as usize];
-        *longest = (*longest).max(Some(waited));
-    }
-
-    /// Takes in the longest waits of another engine.
-    pub(crate) fn take_in(&mut self, other: &Self) {
-        for (longest, more) in self.0.iter_mut().zip(other.0) {
-            *longest = (*longest).max(more);
-        }
-    }
-
-    /// The longest wait in this queue; `None` where no statement waits.
-    pub fn of(&self, queue: Queue) -> Option<Duration> {
-        self.0[queue as usize]
-    }
-}
+/// The longest wait in each queue so far, of the statements that are still in it. `None` where no statement waits.
+pub type LongestWaits = EnumMap<Queue, Option<Duration>>;
 
 named! {
     /// A purpose for which memory is held, as far as that is known without a look at each client.

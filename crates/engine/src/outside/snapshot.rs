@@ -16,7 +16,8 @@ use crate::ids::{ClientIds, ClientKey, Table};
 use crate::learned::digests::{Digest, DigestCost};
 use crate::learned::waiting::WHOLE;
 use crate::logins::Logins;
-use crate::outside::named::{BackendState, ClientState, LoginStage, PermitState, Queue, Queued};
+use crate::outside::enum_map::EnumMap;
+use crate::outside::named::{BackendState, ClientState, LoginStage, PermitState, Queue};
 use crate::outside::shown_text::{hides_its_text, lossy, shown_text};
 use crate::outside::taken_for::TakenFor;
 use crate::readers::Readers;
@@ -66,14 +67,14 @@ impl Backend {
 
 impl Scheduling {
     /// How many statements wait.
-    pub(crate) fn queued(&self) -> Queued {
-        let mut queued = Queued::default();
-        queued.add(Queue::Urgent, self.urgent.len());
+    pub(crate) fn queued(&self) -> EnumMap<Queue, usize> {
+        let mut queued = EnumMap::default();
+        queued[Queue::Urgent] += self.urgent.len();
         for (lane, count) in self.scheduler.waiting_by_lane() {
-            queued.add(Queue::of(Some(lane)), count);
+            queued[Queue::of(Some(lane))] += count;
         }
         for class in Class::ALL {
-            queued.add(Queue::of(Some(class.lane())), self.shares.waiting(class));
+            queued[Queue::of(Some(class.lane()))] += self.shares.waiting(class);
         }
         queued
     }

@@ -9,87 +9,76 @@ use seam::Instant;
 
 use crate::frozen::Distance;
 
+use crate::outside::enum_map::EnumMap;
 use crate::outside::histogram::Histogram;
+use crate::outside::named::named;
 use crate::scheduler::lane::Lane;
 
-/// The reason that a wait is counted under.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitReason {
-    /// The whole wait in the high queue.
-    HighQueue,
-    /// The whole wait in the low queue, a kick-up included.
-    LowQueue,
-    /// The whole wait in the long queue.
-    LongQueue,
-    /// A statement in no queue: a KILL, or the end of a transaction. It may have waited for a backend.
-    Urgent,
-    /// The wait of a login from the client's last packet on: a copy of the accounts was being read.
-    Login,
-    /// All permits were in use.
-    Permit,
-    /// As many long statements ran as may run at a time.
-    LongPermits,
-    /// The backends for reads that share one had all the statements in flight that they may have.
-    StatementsInFlight,
-    /// A backend was being opened, or the server could not be reached.
-    BackendConnect,
-    /// As many backends were there as may be, and all were held.
-    MaxBackends,
-    /// An operator had the worker pause.
-    Paused,
-    /// The wait on the server for a row lock of another connection, as far as the server was asked (see `lock_wait_interval`).
-    RowLock,
-    /// A read: no replica had what it had to see yet (see `read_split`).
-    Replica,
+named! {
+    /// The reason that a wait is counted under.
+    WaitReason {
+        /// The whole wait in the high queue.
+        HighQueue = "high_queue",
+        /// The whole wait in the low queue, a kick-up included.
+        LowQueue = "low_queue",
+        /// The whole wait in the long queue.
+        LongQueue = "long_queue",
+        /// A statement in no queue: a KILL, or the end of a transaction. It may have waited for a backend.
+        Urgent = "urgent",
+        /// The wait of a login from the client's last packet on: a copy of the accounts was being read.
+        Login = "login",
+        /// All permits were in use.
+        Permit = "permit",
+        /// As many long statements ran as may run at a time.
+        LongPermits = "long_permits",
+        /// The backends for reads that share one had all the statements in flight that they may have.
+        StatementsInFlight = "statements_in_flight",
+        /// A backend was being opened, or the server could not be reached.
+        BackendConnect = "backend_connect",
+        /// As many backends were there as may be, and all were held.
+        MaxBackends = "max_backends",
+        /// An operator had the worker pause.
+        Paused = "paused",
+        /// The wait on the server for a row lock of another connection, as far as the server was asked (see `lock_wait_interval`).
+        RowLock = "row_lock",
+        /// A read: no replica had what it had to see yet (see `read_split`).
+        Replica = "replica",
+    }
+}
+
+named! {
+    /// The resource that a queue of the scheduler lacks: a part of each wait in a queue is counted under the reason of the same name.
+    Lack {
+        /// A permit.
+        Permit = "permit",
+        /// One of the permits of long statements.
+        LongPermits = "long_permits",
+        /// Room among the statements in flight on the backends for reads that share one.
+        StatementsInFlight = "statements_in_flight",
+        /// A connection to the server, which is being made.
+        BackendConnect = "backend_connect",
+        /// A backend: all that may be are there, and are held.
+        MaxBackends = "max_backends",
+        /// The end of a pause that an operator has ordered.
+        Paused = "paused",
+    }
+}
+
+impl Lack {
+    /// The reason that a wait for the resource is counted under.
+    pub const fn reason(self) -> WaitReason {
+        match self {
+            Self::Permit => WaitReason::Permit,
+            Self::LongPermits => WaitReason::LongPermits,
+            Self::StatementsInFlight => WaitReason::StatementsInFlight,
+            Self::BackendConnect => WaitReason::BackendConnect,
+            Self::MaxBackends => WaitReason::MaxBackends,
+            Self::Paused => WaitReason::Paused,
+        }
+    }
 }
 
 impl WaitReason {
-    /// The lacks of the scheduler's queues: a part of each wait in a queue is counted under one of these.
-    pub const LACKS: [Self; 6] = [
-        Self::Permit,
-        Self::LongPermits,
-        Self::StatementsInFlight,
-        Self::BackendConnect,
-        Self::MaxBackends,
-        Self::Paused,
-    ];
-
-    /// All reasons, in the order of their declaration.
-    pub const ALL: [Self; 13] = [
-        Self::HighQueue,
-        Self::LowQueue,
-        Self::LongQueue,
-        Self::Urgent,
-        Self::Login,
-        Self::Permit,
-        Self::LongPermits,
-        Self::StatementsInFlight,
-        Self::BackendConnect,
-        Self::MaxBackends,
-        Self::Paused,
-        Self::RowLock,
-        Self::Replica,
-    ];
-
-    /// The name of the reason in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::HighQueue => "high_queue",
-            Self::LowQueue => "low_queue",
-            Self::LongQueue => "long_queue",
-            Self::Urgent => "urgent",
-            Self::Login => "login",
-            Self::Permit => "permit",
-            Self::LongPermits => "long_permits",
-            Self::StatementsInFlight => "statements_in_flight",
-            Self::BackendConnect => "backend_connect",
-            Self::MaxBackends => "max_backends",
-            Self::Paused => "paused",
-            Self::RowLock => "row_lock",
-            Self::Replica => "replica",
-        }
-    }
-
     /// Returns the reason that a whole wait in a lane is counted under.
     pub(crate) const fn of_lane(lane: Lane) -> Self {
         match lane {
@@ -103,31 +92,29 @@ impl WaitReason {
 /// A histogram for each reason: 26 kB a worker.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
-    histograms: [Histogram; WaitReason::ALL.len()],
+    histograms: EnumMap<WaitReason, Histogram>,
 }
 
 impl Waits {
     /// The waits for one reason.
     pub fn of(&self, reason: WaitReason) -> &Histogram {
-        &self.histograms[reason as usize]
+        &self.histograms[reason]
     }
 
     /// All reasons, each with its waits.
     pub fn iter(&self) -> impl Iterator<Item = (WaitReason, &Histogram)> {
-        WaitReason::ALL.into_iter().zip(&self.histograms)
+        self.histograms.iter()
     }
 
     pub(crate) fn record(&mut self, reason: WaitReason, time: Duration) {
-        self.histograms[reason as usize].record(time);
+        self.histograms[reason].record(time);
     }
 }
 
 impl std::ops::AddAssign<&Self> for Waits {
     /// Several workers together.
     fn add_assign(&mut self, other: &Self) {
-        for (histogram, more) in self.histograms.iter_mut().zip(&other.histograms) {
-            *histogram += more;
-        }
+        self.histograms += &other.histograms;
     }
 }
 
@@ -135,13 +122,13 @@ impl std::ops::AddAssign<&Self> for Waits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldUpBy {
     /// The long one.
-    pub long: Option<WaitReason>,
+    pub long: Option<Lack>,
     /// The others.
-    pub others: Option<WaitReason>,
+    pub others: Option<Lack>,
 }
 
-/// Microseconds by what held a queue up, of [`WaitReason::LACKS`].
-type Totals = [u64; WaitReason::LACKS.len()];
+/// Microseconds by the lack that held a queue up.
+type Totals = EnumMap<Lack, u64>;
 
 /// How long a worker's queues have been held up by what: the long one, and the others together.
 #[derive(Debug, Default)]
@@ -155,8 +142,8 @@ pub(crate) struct Holdups {
 #[derive(Debug, Default)]
 struct Holdup {
     totals: Totals,
-    /// The reason that holds the queue up now, as a place in the totals.
-    now: Option<usize>,
+    /// The lack that holds the queue up now.
+    now: Option<Lack>,
     since: Instant,
 }
 
@@ -182,17 +169,13 @@ plain!(struct FrozenArrival { at, long, held_up });
 impl FrozenArrival {
     pub(crate) fn of(arrival: Arrival, holdups: &Holdups, now: Instant) -> Self {
         let Arrival { at, long, totals } = arrival;
-        let mut held_up = holdups.of(long).totals(now);
-        held_up.iter_mut().zip(totals).for_each(|(after, before)| *after = after.saturating_sub(before));
-        Self { at: Distance::of(at, now), long, held_up }
+        Self { at: Distance::of(at, now), long, held_up: holdups.of(long).totals_less(&totals, now) }
     }
 
     /// Makes the arrival again. A total is cut where the hold-up was longer than anything has been held up here.
     pub(crate) fn thaw(self, holdups: &Holdups, now: Instant) -> Arrival {
         let Self { at, long, held_up } = self;
-        let mut totals = holdups.of(long).totals(now);
-        totals.iter_mut().zip(held_up).for_each(|(total, held_up)| *total = total.saturating_sub(held_up));
-        Arrival { at: at.from(now), long, totals }
+        Arrival { at: at.from(now), long, totals: holdups.of(long).totals_less(&held_up, now) }
     }
 }
 
@@ -202,15 +185,14 @@ impl Holdups {
     }
 
     /// Notes what holds the long queue up from now on, and what the others; `None` where nothing does.
-    pub(crate) fn note(&mut self, now: Instant, others: Option<WaitReason>, long: Option<WaitReason>) {
+    pub(crate) fn note(&mut self, now: Instant, others: Option<Lack>, long: Option<Lack>) {
         self.others.note(now, others);
         self.long.note(now, long);
     }
 
     /// The hold-ups of now: of the long queue, and of the others. `None` where nothing holds a queue up.
     pub(crate) fn now(&self) -> HeldUpBy {
-        let of = |holdup: &Holdup| holdup.now.map(|place| WaitReason::LACKS[place]);
-        HeldUpBy { long: of(&self.long), others: of(&self.others) }
+        HeldUpBy { long: self.long.now, others: self.others.now }
     }
 
     /// A statement arrives in the long queue or another.
@@ -229,29 +211,33 @@ impl Holdups {
         arrival: &Arrival,
         now: Instant,
     ) -> impl Iterator<Item = (WaitReason, Duration)> + use<> {
-        let parts = self.of(arrival.long).totals(now).into_iter().zip(arrival.totals);
-        let waited = parts.map(|(after, before)| after.saturating_sub(before));
-        let held_up = WaitReason::LACKS.into_iter().zip(waited).filter(|&(_, waited)| waited > 0);
-        held_up.map(|(reason, waited)| (reason, Duration::from_micros(waited)))
+        let waited = self.of(arrival.long).totals_less(&arrival.totals, now);
+        let parts = Lack::ALL.iter().map(move |&lack| (lack, waited[lack])).filter(|&(_, waited)| waited > 0);
+        parts.map(|(lack, waited)| (lack.reason(), Duration::from_micros(waited)))
     }
 }
 
 impl Holdup {
-    fn note(&mut self, now: Instant, reason: Option<WaitReason>) {
-        let reason = reason.and_then(|reason| WaitReason::LACKS.iter().position(|&known| known == reason));
-        if self.now != reason {
+    fn note(&mut self, now: Instant, lack: Option<Lack>) {
+        if self.now != lack {
             self.totals = self.totals(now);
-            self.now = reason;
+            self.now = lack;
             self.since = now;
         }
     }
 
     fn totals(&self, now: Instant) -> Totals {
         let mut totals = self.totals;
-        if let Some(reason) = self.now {
-            totals[reason] += now.as_micros().saturating_sub(self.since.as_micros());
+        if let Some(lack) = self.now {
+            totals[lack] += now.as_micros().saturating_sub(self.since.as_micros());
         }
         totals
+    }
+
+    /// The totals of now, less these.
+    fn totals_less(&self, these: &Totals, now: Instant) -> Totals {
+        let all = self.totals(now);
+        Totals::from_fn(|lack| all[lack].saturating_sub(these[lack]))
     }
 }
 
@@ -266,11 +252,11 @@ mod tests {
     #[test]
     fn a_wait_has_parts() {
         let mut holdups = Holdups::default();
-        holdups.note(at(0), Some(WaitReason::Permit), None);
+        holdups.note(at(0), Some(Lack::Permit), None);
         let first = holdups.arrival(at(10), false);
-        holdups.note(at(15), Some(WaitReason::Permit), Some(WaitReason::LongPermits));
+        holdups.note(at(15), Some(Lack::Permit), Some(Lack::LongPermits));
         let long = holdups.arrival(at(20), true);
-        holdups.note(at(30), Some(WaitReason::MaxBackends), Some(WaitReason::MaxBackends));
+        holdups.note(at(30), Some(Lack::MaxBackends), Some(Lack::MaxBackends));
         let second = holdups.arrival(at(35), false);
         let parts = |arrival, now| holdups.parts_since(arrival, at(now)).collect::<Vec<_>>();
         let millis = Duration::from_millis;
@@ -291,7 +277,7 @@ mod tests {
         let mut holdups = Holdups::default();
         let arrival = holdups.arrival(at(0), false);
         holdups.note(at(5), None, None);
-        holdups.note(at(10), Some(WaitReason::Permit), None);
+        holdups.note(at(10), Some(Lack::Permit), None);
         holdups.note(at(11), None, None);
         let parts: Vec<_> = holdups.parts_since(&arrival, at(100)).collect();
         assert_eq!(parts, [(WaitReason::Permit, Duration::from_millis(1))]);
@@ -300,7 +286,7 @@ mod tests {
     #[test]
     fn reasons_are_kept_apart() {
         let mut waits = Waits::default();
-        for (n, reason) in (1..).zip(WaitReason::ALL) {
+        for (n, reason) in (1..).zip(WaitReason::ALL.iter().copied()) {
             waits.record(reason, Duration::from_micros(n));
         }
         let more = waits.clone();

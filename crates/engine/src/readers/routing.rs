@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::outside::enum_map::EnumMap;
 use crate::outside::named::named;
 
 named! {
@@ -95,24 +96,24 @@ pub struct Routed {
     pub sent: u64,
     /// Statements among all of them that have waited for a replica to have what they had to see.
     pub waited: u64,
-    /// Statements that went to the primary, by [`NotSplit::ALL`].
-    pub not_split: [u64; NotSplit::ALL.len()],
+    /// Statements that went to the primary.
+    pub not_split: EnumMap<NotSplit, u64>,
 }
 
 impl Routed {
     /// Statements that went to the primary, those that a replica had first among them.
     pub fn primary(&self) -> u64 {
-        self.not_split.iter().sum()
+        self.not_split.total()
     }
 
     /// Statements that went to the primary after they had waited for a replica, or had been on one.
     pub fn returned(&self) -> u64 {
-        self.not_split[NotSplit::NotInTime as usize] + self.not_split[NotSplit::CameBack as usize]
+        self.not_split[NotSplit::NotInTime] + self.not_split[NotSplit::CameBack]
     }
 
     /// The reason why most of them went to the primary, and how many; of several the first that is declared.
     pub fn reason(&self) -> Option<(NotSplit, u64)> {
-        let all = NotSplit::ALL.iter().copied().zip(self.not_split).rev();
+        let all = self.not_split.iter().map(|(why, &times)| (why, times)).rev();
         all.max_by_key(|&(_, times)| times).filter(|&(_, times)| times > 0)
     }
 }
@@ -122,9 +123,7 @@ impl std::ops::AddAssign<&Self> for Routed {
     fn add_assign(&mut self, other: &Self) {
         self.sent += other.sent;
         self.waited += other.waited;
-        for (count, more) in self.not_split.iter_mut().zip(other.not_split) {
-            *count += more;
-        }
+        self.not_split += &other.not_split;
     }
 }
 
@@ -157,7 +156,7 @@ impl Routing {
 
     /// A statement goes to the primary.
     pub(super) fn note_primary(&mut self, fingerprint: u64, why: NotSplit) {
-        self.of(fingerprint).not_split[why as usize] += 1;
+        self.of(fingerprint).not_split[why] += 1;
     }
 
     /// The next `count` digests from this one on; first those without, under 0.
@@ -208,9 +207,9 @@ mod tests {
     fn the_commonest_reason_is_told() {
         let mut routed = Routed::default();
         assert_eq!(routed.reason(), None);
-        routed.not_split[NotSplit::CameBack as usize] = 1;
-        routed.not_split[NotSplit::Transaction as usize] = 2;
-        routed.not_split[NotSplit::Behind as usize] = 2;
+        routed.not_split[NotSplit::CameBack] = 1;
+        routed.not_split[NotSplit::Transaction] = 2;
+        routed.not_split[NotSplit::Behind] = 2;
         assert_eq!(routed.reason(), Some((NotSplit::Transaction, 2)));
         assert_eq!((routed.primary(), routed.returned()), (5, 1));
     }

@@ -133,7 +133,7 @@ impl Reader {
             zone: self.stand.zone.clone(),
             shares: self.engine.figures().own_shares(),
             sent: self.sent,
-            waiting: self.engine.scheduling.queued().all(),
+            waiting: self.engine.scheduling.queued().total(),
             running: holders.running,
             backends: holders.backends,
             times: self.engine.figures().measures().ended(Command::Query).times.clone(),

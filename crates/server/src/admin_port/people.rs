@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use admin::Rows;
 use admin::tables::{Client, PinnedClient, PoolQueue, Process, Queued, TpConnection};
-use engine::{ClientState, ClientView, LoginStage, Queue, WaitReason};
+use engine::{ClientState, ClientView, Lack, LoginStage, Queue};
 
 use super::values::{address, digest_name, host, micros};
 
@@ -126,7 +126,7 @@ fn queued(worker: u32, queue: Queue, waited: Duration, view: &ClientView) -> Que
         user: view.user.clone(),
         holds_backend: view.backend.is_some(),
         queued_us: micros(waited),
-        waits_for: view.lacks.map(WaitReason::name),
+        waits_for: view.lacks.map(Lack::name),
         digest: view.digest.map(digest_name),
         statement: view.statement.clone(),
     }

@@ -184,10 +184,10 @@ pub(super) fn before_low(view: &WorkerView) -> u64 {
 }
 
 pub(super) fn queued(view: &WorkerView, queue: Queue) -> u64 {
-    view.queued.of(queue) as u64
+    view.queued[queue] as u64
 }
 
 /// Statements that wait in any queue.
 pub(super) fn waiting(view: &WorkerView) -> u64 {
-    view.queued.all() as u64
+    view.queued.total() as u64
 }

@@ -1,9 +1,8 @@
 //! What changed: the last half minute beside the five minutes before it, and whether time is lost on the server or in front of it.
 
 use admin::tables::Change;
-use engine::WaitReason;
 
-use super::columns::place;
+use super::columns::{place, place_of_lack};
 use super::lacks::{most_lacked, said};
 use super::{History, Kept};
 
@@ -82,10 +81,8 @@ impl Kept {
         if self.last(const { place("paused") }) > 0.5 {
             return String::from("It is an operator's PAUSE: nothing new goes to the server.");
         }
-        let first = const { place("lacks_permit") };
-        let lacks = (first..first + WaitReason::LACKS.len()).map(|place| mean(place).unwrap_or(0.0));
-        let lack = most_lacked(lacks)
-            .map_or_else(String::new, |reason| format!("; most wait for {}", said(reason).short));
+        let lack = most_lacked(|lack| mean(place_of_lack(lack)).unwrap_or(0.0))
+            .map_or_else(String::new, |lack| format!("; most wait for {}", said(lack).short));
         let locks = mean(const { place("lacks_lock") }).unwrap_or(0.0).round();
         let behind = if locks >= 1.0 { format!(", where {locks} wait for locks") } else { String::new() };
         let wait = mean(const { place("wait_p95") }).unwrap_or(0.0);

@@ -1,6 +1,6 @@
 //! The figures of a sample, each declared once.
 
-use engine::{BackendActivity, Histogram, LoginStage, Queue, WaitReason};
+use engine::{BackendActivity, Histogram, Lack, LoginStage, Queue, WaitReason};
 
 use super::together::Together;
 
@@ -77,11 +77,11 @@ const fn things(name: &'static str, value: fn(&Step<'_>) -> f64) -> Column {
 }
 
 fn queue(step: &Step<'_>, queue: Queue) -> f64 {
-    step.after.queued[queue as usize] as f64
+    step.after.queued[queue] as f64
 }
 
-fn lacks(step: &Step<'_>, place: usize) -> f64 {
-    step.after.lacking[place] as f64
+fn lacks(step: &Step<'_>, lack: Lack) -> f64 {
+    step.after.lacking[lack] as f64
 }
 
 fn backends(step: &Step<'_>, activity: BackendActivity) -> f64 {
@@ -119,12 +119,12 @@ pub(crate) const COLUMNS: [Column; 55] = [
     things("queue_low", |step| queue(step, Queue::Low)),
     things("queue_long", |step| queue(step, Queue::Long)),
     things("queue_contended", |step| queue(step, Queue::Contended)),
-    things("lacks_permit", |step| lacks(step, 0)),
-    things("lacks_long_permits", |step| lacks(step, 1)),
-    things("lacks_statements_in_flight", |step| lacks(step, 2)),
-    things("lacks_backend_connect", |step| lacks(step, 3)),
-    things("lacks_max_backends", |step| lacks(step, 4)),
-    things("lacks_resume", |step| lacks(step, 5)),
+    things("lacks_permit", |step| lacks(step, Lack::Permit)),
+    things("lacks_long_permits", |step| lacks(step, Lack::LongPermits)),
+    things("lacks_statements_in_flight", |step| lacks(step, Lack::StatementsInFlight)),
+    things("lacks_backend_connect", |step| lacks(step, Lack::BackendConnect)),
+    things("lacks_max_backends", |step| lacks(step, Lack::MaxBackends)),
+    things("lacks_resume", |step| lacks(step, Lack::Paused)),
     things("lacks_lock", |step| step.after.holders.lock_waits as f64),
     share("waited_permit", |step| step.waited_for(WaitReason::Permit)),
     share("waited_backend", |step| {
@@ -192,10 +192,28 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-// What is summed from the first to the last of them is these and nothing else; a test holds their order.
-const _: () = {
-    let (first, last) = (place("queue_urgent"), place("queue_contended"));
-    assert!(first + Queue::ALL.len() - 1 == last, "each queue has a column, beside the others");
-    let (first, last) = (place("lacks_permit"), place("lacks_resume"));
-    assert!(first + WaitReason::LACKS.len() - 1 == last, "each lack has a column, beside the others");
-};
+/// Where the column of a queue stands in a sample.
+pub(super) const fn place_of_queue(queue: Queue) -> usize {
+    match queue {
+        Queue::Urgent => const { place("queue_urgent") },
+        Queue::Blocking => const { place("queue_blocking") },
+        Queue::Holding => const { place("queue_holding") },
+        Queue::High => const { place("queue_high") },
+        Queue::Low => const { place("queue_low") },
+        Queue::Long => const { place("queue_long") },
+        Queue::Contended => const { place("queue_contended") },
+    }
+}
+
+/// Where the column of a lack stands in a sample.
+pub(super) const fn place_of_lack(lack: Lack) -> usize {
+    match lack {
+        Lack::Permit => const { place("lacks_permit") },
+        Lack::LongPermits => const { place("lacks_long_permits") },
+        Lack::StatementsInFlight => const { place("lacks_statements_in_flight") },
+        Lack::BackendConnect => const { place("lacks_backend_connect") },
+        Lack::MaxBackends => const { place("lacks_max_backends") },
+        // The column is named for what ends a pause.
+        Lack::Paused => const { place("lacks_resume") },
+    }
+}

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use admin::tables::{Minute, time_text};
-use engine::WaitReason;
+use engine::{Lack, Queue};
 
-use super::columns::{Step, place};
+use super::columns::{Step, place, place_of_lack, place_of_queue};
 use super::costs::Measure;
 use super::lacks::most_lacked;
 use super::{Figures, History, Kept, figures};
@@ -50,7 +50,6 @@ fn row(time: String, figures: &Figures) -> Minute {
     let real = |place: usize| tenths(figures[place]);
     let count = |place: usize| figures[place].max(0.0) as u64;
     let known = |place: usize| figures[place].is_finite().then(|| count(place));
-    let (first, last) = (const { place("queue_urgent") }, const { place("queue_contended") });
     let (server, wait) = (const { place("server_p99") }, const { place("wait_p99") });
     Minute {
         time,
@@ -60,9 +59,8 @@ fn row(time: String, figures: &Figures) -> Minute {
         wait_p99_us: known(wait),
         server_p50_us: known(const { place("server_p50") }),
         wait_p50_us: known(const { place("wait_p50") }),
-        waiting: (first..=last).map(count).sum(),
-        waits_for: most_lacked(figures[const { place("lacks_permit") }..].iter().copied().map(f64::from))
-            .map(WaitReason::name),
+        waiting: Queue::ALL.iter().map(|&queue| count(place_of_queue(queue))).sum(),
+        waits_for: most_lacked(|lack| f64::from(figures[place_of_lack(lack)])).map(Lack::name),
         lock_waits: count(const { place("lacks_lock") }),
         blocking: count(const { place("blocking") }),
         errors: real(const { place("errors") }),

@@ -226,8 +226,8 @@ fn waits(together: &Together, say: &mut impl FnMut(Level, &'static str, String))
     }
     let oldest = together.oldest_queued.filter(|&oldest| oldest >= LONG_WAIT);
     if let Some(oldest) = oldest.filter(|_| !together.paused && together.server_is_up) {
-        let most = most_lacked(together.lacking.map(|count| count as f64));
-        let lack = most.map_or_else(String::new, |reason| format!(", most for {}", said(reason).whole));
+        let most = most_lacked(|lack| together.lacking[lack] as f64);
+        let lack = most.map_or_else(String::new, |lack| format!(", most for {}", said(lack).whole));
         let verb = waiting(together.waiting());
         say(Level::Warn, "waiting", format!("{verb}, the longest for {:.1} s{lack}.", oldest.as_secs_f64()));
     }
@@ -244,6 +244,8 @@ fn counted(count: u64, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use engine::{Lack, Queue};
+
     use super::*;
 
     fn said_of(change: impl FnOnce(&mut Together, &mut Scene<'_>)) -> Vec<(Level, String)> {
@@ -274,7 +276,7 @@ mod tests {
         let said = said_of(|together, scene| {
             together.server_is_up = false;
             together.paused = true;
-            together.queued[4] = 3;
+            together.queued[Queue::Low] = 3;
             together.holders.blocking = 1;
             together.holders.lock_waits = 2;
             scene.reloaded = false;
@@ -290,7 +292,7 @@ mod tests {
     fn that_there_is_no_primary_is_told_while_the_former_one_answers() {
         let said = said_of(|together, _| {
             together.lacks_primary = true;
-            together.queued[4] = 1;
+            together.queued[Queue::Low] = 1;
         });
         let [(Level::Bad, text)] = &said[..] else { panic!("{said:?}") };
         assert!(text.starts_with("No primary, ") && text.contains(" 1 statement waits for up to"), "{text}");
@@ -306,15 +308,15 @@ mod tests {
     #[test]
     fn who_waits_long_is_told_what_for() {
         let said = said_of(|together, _| {
-            together.queued[4] = 7;
-            together.lacking[4] = 7;
+            together.queued[Queue::Low] = 7;
+            together.lacking[Lack::MaxBackends] = 7;
             together.oldest_queued = Some(Duration::from_millis(2500));
         });
         let wanted =
             "7 statements wait, the longest for 2.5 s, most for a backend: all are held (max_backends).";
         assert_eq!(said, [(Level::Warn, String::from(wanted))]);
         let short = said_of(|together, _| {
-            together.queued[4] = 7;
+            together.queued[Queue::Low] = 7;
             together.oldest_queued = Some(Duration::from_millis(900));
         });
         assert_eq!(short, []);

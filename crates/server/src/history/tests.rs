@@ -1,4 +1,4 @@
-use engine::{Histogram, Queue, WaitReason};
+use engine::{EnumMap, Histogram, Lack, Queue};
 
 use super::*;
 
@@ -9,8 +9,8 @@ fn moment(second: u64, statements: u64, micros: u64, waiting: u64) -> Together {
     Together {
         waited: times.clone(),
         served: times,
-        queued: [0, 0, 0, 0, waiting, 0, 0],
-        lacking: [waiting, 0, 0, 0, 0, 0],
+        queued: EnumMap::from_fn(|queue| if queue == Queue::Low { waiting } else { 0 }),
+        lacking: EnumMap::from_fn(|lack| if lack == Lack::Permit { waiting } else { 0 }),
         ..Together::of_nothing(Duration::from_secs(second))
     }
 }
@@ -32,27 +32,25 @@ fn names_are_there_once() {
     }
 }
 
-/// Some of them are found by how far they are from the first.
 #[test]
-fn queues_and_lacks_stand_in_their_own_order() {
+fn each_queue_and_each_lack_has_its_column() {
     let before = Together::of_nothing(Duration::ZERO);
     let after = Together {
-        queued: std::array::from_fn(|number| number as u64),
-        lacking: std::array::from_fn(|number| number as u64),
+        queued: EnumMap::from_fn(|queue| 1 + queue as u64),
+        lacking: EnumMap::from_fn(|lack| 1 + lack as u64),
         ..Together::of_nothing(SECOND)
     };
     let step = Step::new(&before, &after);
-    let holds = |first: &str, number: usize, name: String| {
-        let column = &COLUMNS[place(first) + number];
-        assert_eq!((column.name, (column.value)(&step)), (name.as_str(), number as f64));
+    let holds = |place: usize, name: String, figure: u64| {
+        let column = &COLUMNS[place];
+        assert_eq!((column.name, (column.value)(&step)), (name.as_str(), figure as f64));
     };
-    for (number, queue) in Queue::ALL.iter().enumerate() {
-        holds("queue_urgent", number, format!("queue_{}", queue.name()));
+    for &queue in Queue::ALL {
+        holds(columns::place_of_queue(queue), format!("queue_{}", queue.name()), after.queued[queue]);
     }
-    for (number, reason) in WaitReason::LACKS.into_iter().enumerate() {
-        // It is named for what ends it.
-        let name = if reason == WaitReason::Paused { "resume" } else { reason.name() };
-        holds("lacks_permit", number, format!("lacks_{name}"));
+    for &lack in Lack::ALL {
+        let name = if lack == Lack::Paused { "resume" } else { lack.name() };
+        holds(columns::place_of_lack(lack), format!("lacks_{name}"), after.lacking[lack]);
     }
 }
 

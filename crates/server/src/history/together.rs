@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use admin::tables::Limit;
-use engine::{Command, Histogram, Holders, Measures, Queue, ServerView, WaitReason, Waits};
+use engine::{Command, EnumMap, Histogram, Holders, Lack, Measures, Queue, ServerView, WaitReason, Waits};
 
 use crate::admin_port::{counters, limits};
 use crate::control::Control;
 use crate::control::glance::Glance;
 
 /// Options for whose sake something new gets an error: overload, and clients beyond their number.
-pub(crate) const REFUSING: [&str; 6] = [
-    "long_queue_limit",
-    "long_queue_wait_limit",
-    "max_connections",
-    "queue_delay_target",
-    "queue_limit",
-    "queue_wait_limit",
+pub(crate) const REFUSING: [engine::Limit; 6] = [
+    engine::Limit::LongQueueLimit,
+    engine::Limit::LongQueueWaitLimit,
+    engine::Limit::MaxConnections,
+    engine::Limit::QueueDelayTarget,
+    engine::Limit::QueueLimit,
+    engine::Limit::QueueWaitLimit,
 ];
 
 /// All workers together at one moment: about 60 kB.
@@ -32,9 +32,9 @@ pub(crate) struct Together {
     pub(crate) served: Histogram,
     pub(crate) errors: u64,
     pub(crate) holders: Holders,
-    pub(crate) queued: [u64; Queue::ALL.len()],
-    /// Statements that wait, in the order of [`WaitReason::LACKS`].
-    pub(crate) lacking: [u64; WaitReason::LACKS.len()],
+    pub(crate) queued: EnumMap<Queue, u64>,
+    /// Statements that wait, by what their queue lacks.
+    pub(crate) lacking: EnumMap<Lack, u64>,
     pub(crate) oldest_queued: Option<Duration>,
     pub(crate) clients: u64,
     /// Backends that are held for an open transaction.
@@ -83,7 +83,7 @@ impl Together {
             errors: Command::ALL.iter().map(|&command| measures.ended(command).errors).sum(),
             measures,
             holders,
-            queued: std::array::from_fn(|queue| sum_of_queue(glance, Queue::ALL[queue])),
+            queued: EnumMap::from_fn(|queue| sum_of_queue(glance, queue)),
             lacking: lacking(glance),
             oldest_queued: views().filter_map(|view| view.oldest_queued).max(),
             clients: sum(|view| view.clients as u64),
@@ -91,7 +91,11 @@ impl Together {
             connections: sum(|view| view.connections),
             refused_logins: sum(|view| view.totals.refused_logins),
             cancelled: sum(|view| view.totals.cancelled),
-            refused: REFUSING.iter().filter_map(|option| limits.get(option)).map(|limit| limit.reached).sum(),
+            refused: REFUSING
+                .iter()
+                .filter_map(|limit| limits.get(limit.name()))
+                .map(|limit| limit.reached)
+                .sum(),
             permits: Some(permits).filter(|&permits| permits > 0 && permits < u64::MAX),
             permits_in_use,
             limits,
@@ -118,8 +122,8 @@ impl Together {
             served: Histogram::default(),
             errors: 0,
             holders: Holders::default(),
-            queued: [0; Queue::ALL.len()],
-            lacking: [0; WaitReason::LACKS.len()],
+            queued: EnumMap::default(),
+            lacking: EnumMap::default(),
             oldest_queued: None,
             clients: 0,
             transactions: 0,
@@ -141,12 +145,12 @@ impl Together {
 
     /// Statements that wait in any queue.
     pub(crate) fn waiting(&self) -> u64 {
-        self.queued.iter().sum()
+        self.queued.total()
     }
 }
 
 fn sum_of_queue(glance: &Glance, queue: Queue) -> u64 {
-    glance.wholes.values().map(|whole| whole.view.queued.of(queue) as u64).sum()
+    glance.wholes.values().map(|whole| whole.view.queued[queue] as u64).sum()
 }
 
 fn servers(glance: &Glance) -> impl Iterator<Item = &ServerView> {
@@ -169,19 +173,18 @@ fn waited(waits: &Waits) -> Histogram {
 
 fn served(measures: &Measures) -> Histogram {
     let mut all = Histogram::default();
-    Command::ALL.into_iter().for_each(|command| all += &measures.ended(command).times);
+    Command::ALL.iter().for_each(|&command| all += &measures.ended(command).times);
     all
 }
 
 /// A queue that lacks nothing is about to be served.
-fn lacking(glance: &Glance) -> [u64; WaitReason::LACKS.len()] {
-    let mut found = [0; WaitReason::LACKS.len()];
+fn lacking(glance: &Glance) -> EnumMap<Lack, u64> {
+    let mut found = EnumMap::<_, u64>::default();
     for whole in glance.wholes.values() {
         let (queued, by) = (&whole.view.queued, whole.view.held_up_by);
-        let long = queued.of(Queue::Long);
-        for (waiting, reason) in [(long, by.long), (queued.all() - long, by.others)] {
-            let place = WaitReason::LACKS.iter().position(|known| Some(*known) == reason);
-            place.into_iter().for_each(|place| found[place] += waiting as u64);
+        let long = queued[Queue::Long];
+        for (waiting, lack) in [(long, by.long), (queued.total() - long, by.others)] {
+            lack.into_iter().for_each(|lack| found[lack] += waiting as u64);
         }
     }
     found

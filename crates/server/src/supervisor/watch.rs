@@ -80,7 +80,7 @@ fn status(glance: &Glance, ending: bool) -> String {
     let views = || glance.wholes.values().map(|whole| &whole.view);
     let clients: usize = views().map(|view| view.clients).sum();
     let permits: u32 = views().map(|view| view.permits).sum();
-    let queued: usize = views().map(|view| view.queued.all()).sum();
+    let queued: usize = views().map(|view| view.queued.total()).sum();
     let load = format!("clients: {clients}, statements that run: {permits}, that wait: {queued}");
     if ending {
         format!("ending; {load}")

@@ -1,5 +1,5 @@
 use super::*;
-use crate::outside::waits::{Holdups, WaitReason, Waits};
+use crate::outside::waits::{Holdups, Lack, WaitReason, Waits};
 
 pub(crate) fn execution(fingerprint: u64, millis: u64) -> Execution {
     Execution {
@@ -148,7 +148,7 @@ fn a_hundred_million_statements() {
         // In no order that the processor could guess.
         let fingerprint = fingerprint((n.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % 1000);
         let arrival = holdups.arrival(now, false);
-        holdups.note(now, (n % 16 < 8).then_some(WaitReason::Permit), None);
+        holdups.note(now, (n % 16 < 8).then_some(Lack::Permit), None);
         let now = now + Duration::from_micros(100);
         waits.record(WaitReason::LowQueue, Duration::from_micros(100));
         holdups.parts_since(&arrival, now).for_each(|(reason, time)| waits.record(reason, time));

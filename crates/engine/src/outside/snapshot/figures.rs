@@ -9,9 +9,10 @@ use crate::client::bytes_held::ClientMemory;
 use crate::cluster::following::Following;
 use crate::engine::Engine;
 use crate::ids::{ClientKey, Table};
+use crate::outside::enum_map::EnumMap;
 use crate::outside::holders::Holders;
 use crate::outside::measures::Measures;
-use crate::outside::named::{Limit, LongestWaits, Queue, Queued, Use};
+use crate::outside::named::{Limit, LongestWaits, Queue, Use};
 use crate::outside::tallies::TalliesByName;
 use crate::outside::totals::Totals;
 use crate::outside::views::Views;
@@ -177,23 +178,24 @@ impl Figures<'_> {
 
     fn longest_waits(&self) -> LongestWaits {
         let mut longest = LongestWaits::default();
+        let mut note = |queue: Queue, waited| longest[queue] = longest[queue].max(Some(waited));
         // Urgent ones are few: logins for a schema, and orders to end something.
         for (_, since) in &self.scheduling.urgent {
-            longest.note(Queue::Urgent, self.now.since(*since));
+            note(Queue::Urgent, self.now.since(*since));
         }
         for (lane, since) in self.scheduling.scheduler.oldest_by_lane() {
-            longest.note(Queue::of(Some(lane)), self.now.since(since));
+            note(Queue::of(Some(lane)), self.now.since(since));
         }
         for class in Class::ALL {
             if let Some(since) = self.scheduling.shares.waits_since(class) {
-                longest.note(Queue::of(Some(class.lane())), self.now.since(since));
+                note(Queue::of(Some(class.lane())), self.now.since(since));
             }
         }
         longest
     }
 
-    fn in_use(&self, queued: &Queued) -> [(Limit, u64); 10] {
-        let long = queued.of(Queue::Long);
+    fn in_use(&self, queued: &EnumMap<Queue, usize>) -> [(Limit, u64); 10] {
+        let long = queued[Queue::Long];
         [
             (Limit::StatementMemory, self.client_memory.statements.bytes() as u64),
             // Each of the two has the bound.
@@ -204,7 +206,7 @@ impl Figures<'_> {
             (Limit::KeptWarningsMemory, self.client_memory.diagnostics as u64),
             (Limit::MaxPreparedStmtCount, u64::from(self.sessions.statement_count)),
             (Limit::DigestsSize, self.scheduling.digests.len() as u64),
-            (Limit::QueueLimit, (queued.all() - long) as u64),
+            (Limit::QueueLimit, (queued.total() - long) as u64),
             (Limit::LongQueueLimit, long as u64),
         ]
     }

@@ -6,14 +6,13 @@ use seam::{Address, Peer};
 
 use crate::learned::digests::Digest;
 use crate::learned::lock_waits::told::Blocker;
-use crate::outside::named::{
-    BackendState, ClientState, Limit, LoginStage, LongestWaits, PermitState, Queue, Queued,
-};
+use crate::outside::enum_map::EnumMap;
+use crate::outside::named::{BackendState, ClientState, Limit, LoginStage, LongestWaits, PermitState, Queue};
 use crate::outside::refusals::Refused;
 use crate::outside::taken_for::TakenFor;
 use crate::outside::totals::Totals;
 use crate::outside::turns::LongestTurn;
-use crate::outside::waits::{HeldUpBy, WaitReason};
+use crate::outside::waits::{HeldUpBy, Lack};
 use crate::readers::routing::Routed;
 use crate::session::pins::Pins;
 
@@ -66,7 +65,7 @@ pub struct ClientView {
     /// The time that the client's statement has waited so far, where it waits.
     pub queued: Option<Duration>,
     /// The resource that the queue lacks at the moment.
-    pub lacks: Option<WaitReason>,
+    pub lacks: Option<Lack>,
     /// The time that the first statement in flight on the client's backend has run, where that is its own.
     pub running: Option<Duration>,
     /// Time since the client was last heard of, or its last statement ended.
@@ -180,7 +179,7 @@ pub struct WorkerView {
     /// The worker's statements that run without a permit, having lent it.
     pub lent: usize,
     /// Statements that wait in each queue.
-    pub queued: Queued,
+    pub queued: EnumMap<Queue, usize>,
     /// Reads that wait for a replica to have what they have to see, and are in no queue.
     pub waiting_for_replicas: usize,
     /// The resources that the queues lack at the moment. The lack at the primary goes before that at a replica.

@@ -76,7 +76,7 @@ fn a_waiting_client_shows_its_queue_and_text() {
     assert_eq!(rows[1].statement.as_deref(), Some("SELECT 'ä', 1"));
     assert!(rows[1].digest.is_some() && rows[0].digest.is_none());
     let view = engine.figures().overview();
-    let waiting = (view.queued.of(Queue::Low), view.queued.all());
+    let waiting = (view.queued[Queue::Low], view.queued.total());
     assert_eq!((view.clients, waiting), (2, (1, 1)));
 }
 
@@ -108,7 +108,7 @@ fn a_pause_keeps_the_clock_from_spinning() {
     let now = Instant::from_micros(5_000_000);
     seam::Program::handle(&mut engine, now, seam::Input::TurnEnd);
     assert!(engine.figures().overview().paused);
-    assert_eq!(engine.figures().overview().queued.all(), 1);
+    assert_eq!(engine.figures().overview().queued.total(), 1);
     let timeout = seam::Program::next_timeout(&engine);
     assert!(timeout.is_some_and(|timeout| timeout > now), "{timeout:?} after {now:?}");
 }

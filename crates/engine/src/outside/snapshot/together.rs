@@ -13,11 +13,13 @@ impl WorkerView {
         self.transactions += reader.transactions;
         self.permits += reader.permits;
         self.lent += reader.lent;
-        self.queued.take_in(&reader.queued);
+        self.queued += &reader.queued;
         self.held_up_by.long = self.held_up_by.long.or(reader.held_up_by.long);
         self.held_up_by.others = self.held_up_by.others.or(reader.held_up_by.others);
         self.oldest_queued = self.oldest_queued.max(reader.oldest_queued);
-        self.longest_waits.take_in(&reader.longest_waits);
+        for (queue, &longest) in reader.longest_waits.iter() {
+            self.longest_waits[queue] = self.longest_waits[queue].max(longest);
+        }
         self.is_stalled |= reader.is_stalled;
         self.session_states += reader.session_states;
         self.buffered += reader.buffered;

@@ -89,7 +89,7 @@ pub(super) fn workers(control: &Control, glance: &Glance) -> Value {
         let busy = whole.measures.as_ref().map_or(0, |(own, _)| micros(own.turns.sum()));
         json!({
             "worker": worker, "driver": driver, "silent": glance.silent.contains(worker), "clients": view.clients,
-            "backends": view.backends, "idle_backends": view.idle_backends, "permits": view.permits, "queued": view.queued.all(),
+            "backends": view.backends, "idle_backends": view.idle_backends, "permits": view.permits, "queued": view.queued.total(),
             "busy_us": busy, "longest_turn_us": micros(view.longest_turn.took),
             "longest_turn_statement": view.longest_turn.statement,
         })

@@ -167,7 +167,7 @@ pub(super) const ALL: &[Family] = &[
         labels: &["queue"],
         figures: |scene, figures| {
             for &queue in Queue::ALL {
-                let oldest = views(scene).filter_map(|view| view.longest_waits.of(queue)).max();
+                let oldest = views(scene).filter_map(|view| view.longest_waits[queue]).max();
                 figures.number(&[("queue", queue.name())], oldest.unwrap_or_default().as_secs_f64());
             }
         },
@@ -208,7 +208,7 @@ pub(super) const ALL: &[Family] = &[
         labels: &["command", "server"],
         figures: |scene, figures| {
             let server = server(scene);
-            for command in Command::ALL {
+            for &command in Command::ALL {
                 let labels = [("command", command.name()), ("server", &*server)];
                 figures.times(&labels, &scene.measures.ended(command).times);
             }
@@ -417,7 +417,7 @@ pub(super) const ALL: &[Family] = &[
         labels: &["option"],
         figures: |scene, figures| {
             let limits = limits(scene);
-            for option in REFUSING {
+            for option in REFUSING.map(engine::Limit::name) {
                 figures.count(&[("option", option)], limits.get(option).map_or(0, |limit| limit.reached));
             }
         },
@@ -523,7 +523,7 @@ fn limits(scene: &Scene<'_>) -> std::collections::BTreeMap<&'static str, admin::
 
 fn queues(scene: &Scene<'_>, figures: &mut Figures) {
     for &queue in Queue::ALL {
-        let waiting: u64 = views(scene).map(|view| view.queued.of(queue) as u64).sum();
+        let waiting: u64 = views(scene).map(|view| view.queued[queue] as u64).sum();
         figures.count(&[("queue", queue.name())], waiting);
     }
 }
@@ -533,7 +533,7 @@ fn servers<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = &'a ServerView> {
 }
 
 fn statements(scene: &Scene<'_>, figures: &mut Figures) {
-    for command in Command::ALL {
+    for &command in Command::ALL {
         let ended = scene.measures.ended(command);
         for (result, count) in
             [("ok", ended.times.count() - ended.errors), ("error", ended.errors), ("lost", ended.lost)]
@@ -555,7 +555,7 @@ fn accept_queues(scene: &Scene<'_>, figures: &mut Figures, of: fn(&AcceptQueue<'
 fn clients(scene: &Scene<'_>, figures: &mut Figures) {
     let all: u64 = views(scene).map(|view| view.clients as u64).sum();
     let logging_in = all.saturating_sub(u64::from(scene.measures.logged_in));
-    let queued: u64 = views(scene).map(|view| (view.queued.all() + view.waiting_for_replicas) as u64).sum();
+    let queued: u64 = views(scene).map(|view| (view.queued.total() + view.waiting_for_replicas) as u64).sum();
     let Holders { running, holding, .. } = scene.holders;
     let idle = all.saturating_sub(logging_in + queued + running + holding);
     for (state, count) in [

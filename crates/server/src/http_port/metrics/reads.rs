@@ -128,7 +128,7 @@ fn unsplit(scene: &Scene<'_>, figures: &mut Figures) {
         return;
     }
     for &why in NotSplit::ALL {
-        let times = scene.glance.wholes.values().map(|whole| whole.view.routed.not_split[why as usize]);
+        let times = scene.glance.wholes.values().map(|whole| whole.view.routed.not_split[why]);
         figures.count(&[("reason", why.name())], times.sum());
     }
 }

@@ -1,7 +1,7 @@
 //! What the header says of one Onramp, and of several: what can be summed is summed, and of the rest it says whose it is.
 
 use crate::format::duration;
-use crate::snapshot::{Note, Snapshot};
+use crate::snapshot::{Level, Note, Snapshot};
 
 /// From this difference on, in milliseconds, one of several is said to be behind the latest of them.
 const BEHIND: u64 = 5_000;
@@ -87,20 +87,17 @@ pub struct Sentences {
     pub restart: String,
 }
 
-/// How bad something is, in the words of the table `notes`, the worst first.
-const LEVELS: [&str; 4] = ["bad", "told", "warn", "well"];
-
 /// Of several: what stands, the worst first, with whose it is; where time is lost of the one at which most statements wait; restarts of
 /// each. Of one that is `selected` among them its own in the place of these two.
 pub fn sentences_of(look: &Snapshot, selected: Option<&str>) -> Sentences {
     let notes = look.notes();
     let several = look.is_of_several();
-    let mut stands: Vec<&Note<'_>> = notes.iter().filter(|note| note.level != "says").collect();
-    let is_well = stands.iter().all(|note| note.level == "well");
+    let mut stands: Vec<&Note<'_>> = notes.iter().filter(|note| note.level != Some(Level::Says)).collect();
+    let is_well = stands.iter().all(|note| note.level == Some(Level::Well));
     if several {
-        stands.sort_by_key(|note| LEVELS.iter().position(|level| *level == note.level));
+        stands.sort_by_key(|note| note.level);
         // Where all is well with one of them, that is no news beside what is not well with another.
-        stands.retain(|note| is_well || note.level != "well");
+        stands.retain(|note| is_well || note.level != Some(Level::Well));
     }
     let said = |note: &&Note<'_>| match several && !is_well {
         true => format!("{}: {}", note.onramp, note.text),
