@@ -20,7 +20,8 @@ pub struct AdminPeers(Vec<AdminPeer>);
 pub struct AdminPeer {
     /// Where it is.
     pub target: BackendTarget,
-    /// The user and the password, where they are not those of the own one. Shown by neither `Debug` nor `Display`, but for the user.
+    /// The user and the password, where they are not those of the own one. Shown by neither `Debug` nor `Display`, but for the user. The
+    /// password has the form that it has in a [`BackendUrl`], which it comes from.
     pub account: Option<(String, Zeroizing<String>)>,
 }
 

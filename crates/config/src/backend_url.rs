@@ -16,7 +16,8 @@ const DEFAULT_PORT: u16 = 3306;
 pub struct BackendUrl {
     /// The service account's name.
     pub user: String,
-    /// Its password; empty for none. Shown by neither `Debug` nor `Display`, and wiped when dropped.
+    /// Its password; empty for none. Shown by neither `Debug` nor `Display`, and wiped when dropped. The engine's settings take it in this
+    /// form.
     pub password: Zeroizing<String>,
     /// Where the server is.
     pub target: BackendTarget,

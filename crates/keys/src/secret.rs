@@ -7,6 +7,9 @@ use std::str::FromStr;
 use zeroize::Zeroizing;
 
 /// A text that no debug output shows and no memory keeps.
+///
+/// Options that a command line is parsed into have it, since they derive `Debug`. A struct without `Debug` keeps a password as
+/// `Zeroizing` alone. The engine has a type of its own (`Password`): its passwords are bytes, and the core does not use this crate.
 #[derive(Clone, Default)]
 pub struct Secret(Zeroizing<String>);
 

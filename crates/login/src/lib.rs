@@ -56,14 +56,16 @@ enum Encryption {
     Always,
 }
 
-/// Who logs in.
+/// Who logs in. It has no `Debug`, and what it holds is read by the methods of logins alone, so that it needs no other type around its
+/// secrets than `Zeroizing`.
 #[derive(Clone)]
 pub struct Credentials {
     user: String,
     password: Zeroizing<String>,
     schema: Option<String>,
-    /// SHA1 and SHA256 of the password, computed once for all logins; `None` without a password.
-    digests: Option<(native_password::Stage1, sha2_password::Digest1)>,
+    /// SHA1 and SHA256 of the password, computed once for all logins; `None` without a password. They are as good as the password, so that
+    /// they are wiped like it.
+    digests: Option<(Zeroizing<native_password::Stage1>, Zeroizing<sha2_password::Digest1>)>,
     /// Whether nobody else can read the connection (a Unix socket), so that a method may send the password itself.
     private_channel: bool,
     /// Whether TLS comes first.
@@ -79,7 +81,10 @@ impl Credentials {
     pub fn new(user: &str, password: &str, schema: Option<&str>, private_channel: bool) -> Self {
         let digests = (!password.is_empty()).then(|| {
             let password = password.as_bytes();
-            (native_password::stage1(password), sha2_password::digest1(password))
+            (
+                Zeroizing::new(native_password::stage1(password)),
+                Zeroizing::new(sha2_password::digest1(password)),
+            )
         });
         Self {
             user: user.to_owned(),

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::accounts::secret::Password;
 
-/// A password as a client sent it.
+/// A password as a client sent it. It is no [`Password`] yet: another thread decrypts it, since that takes a good part of a millisecond.
 pub enum Proof {
     /// The password as it is.
     Clear(Arc<Password>),

@@ -11,7 +11,8 @@ use zeroize::Zeroizing;
 /// The user name given, and the account's user and host.
 pub(crate) type IdentityKey = (Vec<u8>, Vec<u8>, String);
 
-/// A password in the clear, from a login that sent it. Wiped when the last holder goes.
+/// A password in the clear, from a login that sent it. Wiped when the last holder goes. Passwords are bytes, not text, and each comparison
+/// needs the digest, so that the type is no wrapper of a text.
 pub struct Password {
     clear: Zeroizing<Vec<u8>>,
     digest1: Zeroizing<Digest1>,
@@ -46,7 +47,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// The secret with which backends log in.
+/// The secret with which backends log in. It is not always a [`Password`]: a login by `mysql_native_password` leaves a hash alone.
 #[derive(Clone)]
 pub(crate) enum Secret {
     /// No password, or a method that asks for none.

@@ -32,7 +32,7 @@ const NAME_BYTES: usize = 16;
 /// A key that only Onramps with the same service account share: it is made of that account's password.
 ///
 /// Names of locks can be tried by any account of the server, and are seen by those who may see more. So each try at the password by them takes
-/// the 5,000 rounds that a server's own `caching_sha2_password` has.
+/// the 5,000 rounds that a server's own `caching_sha2_password` has. The key is no password: nobody logs in with it.
 #[derive(Clone)]
 pub struct LetterKey(Zeroizing<[u8; 32]>);
 
