@@ -3,6 +3,7 @@
 pub(crate) mod account_changes;
 pub(crate) mod answer;
 mod asking;
+mod backend_limit;
 mod copies;
 pub(crate) mod defaults;
 pub(crate) mod facts;
@@ -12,7 +13,6 @@ pub(crate) mod peers;
 pub(crate) mod position;
 mod question;
 mod rights;
-mod room;
 pub(crate) mod state;
 pub(crate) mod version;
 
@@ -90,7 +90,7 @@ impl Server {
                 .next_refresh(settings.accounts_refresh)
                 .into_iter()
                 .chain(self.next_look_at_defaults(settings))
-                .chain(self.next_look_at_room(settings, pool))
+                .chain(self.next_look_at_backend_limit(settings, pool))
                 .chain(self.next_look_at_peers(now, settings, pool))
                 .chain(control.position.next())
                 .chain(self.next_suspicion(now, settings, scheduling, pool))
@@ -315,7 +315,7 @@ impl ServiceAccounts<'_> {
                 }
             }
             Question::Defaults => return Heard::Defaults(answer.bytes),
-            Question::Room => self.servers[key].take_room(self.settings, self.pool, Some(&answer.bytes)),
+            Question::Backends => self.servers[key].take_limit(self.settings, self.pool, Some(&answer.bytes)),
             Question::Peers(question) => return self.peers_answered(key, question, Ok(&answer.bytes)),
             Question::Position => self.servers[key].control.position.answered(&answer.bytes),
             Question::Changes => {
@@ -431,7 +431,7 @@ impl ServiceAccounts<'_> {
                 self.servers[key].take_changes(self.now, self.pool, self.views, Err(error));
             }
             Question::Defaults => self.servers[key].control.defaults.are_refused(),
-            Question::Room => self.servers[key].take_room(self.settings, self.pool, None),
+            Question::Backends => self.servers[key].take_limit(self.settings, self.pool, None),
             // A server counts as behind as long as it does not say how far it is.
             Question::Position => {}
             Question::Peers(question) => return self.peers_answered(key, question, Err(error)),

@@ -10,9 +10,9 @@ use crate::accounts::IdentityId;
 use crate::backend::contention::Contention;
 use crate::backend::full::ServerFull;
 use crate::backend::opening::Opening;
+use crate::backend::prepared_statement_room::state::PreparedStatementRoom;
 use crate::backend::reachability::Reachability;
 use crate::backend::rescue::allowance::Rescues;
-use crate::backend::room::Room;
 use crate::backend::shared_backends::SharedBackends;
 use crate::backend::{Backend, Idle};
 use crate::control::facts::Facts;
@@ -38,7 +38,7 @@ pub(crate) struct Server {
     pub(crate) pending_facts: Option<Facts>,
     pub(crate) opening: Opening,
     /// Room for statements that are prepared on all backends of this worker.
-    pub(crate) room: Room,
+    pub(crate) prepared_statement_room: PreparedStatementRoom,
     /// Set while the server takes no more backends.
     pub(crate) full: Option<ServerFull>,
     pub(crate) rescues: Rescues,
@@ -63,7 +63,7 @@ impl Server {
             facts: None,
             pending_facts: None,
             opening: Opening::default(),
-            room: Room::default(),
+            prepared_statement_room: PreparedStatementRoom::default(),
             full: None,
             rescues: Rescues::default(),
             contention: Contention::default(),

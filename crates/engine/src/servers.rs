@@ -144,7 +144,7 @@ impl Servers {
 
     /// How many backends there may be is asked without waiting for `accounts_refresh`.
     pub(crate) fn ask_for_room(&mut self) {
-        self.all.iter_mut().for_each(|server| server.control.room.asked_anew());
+        self.all.iter_mut().for_each(|server| server.control.backend_limit.asked_anew());
     }
 
     /// The server at which the service account's latest attempt to connect has this token.

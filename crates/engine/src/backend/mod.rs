@@ -42,7 +42,6 @@ pub(crate) mod reply;
 pub(crate) mod rescue;
 pub(crate) mod reserved_backends;
 pub(crate) mod rights;
-pub(crate) mod room;
 pub(crate) mod security;
 pub(crate) mod sending;
 pub(crate) mod settle;

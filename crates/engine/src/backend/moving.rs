@@ -58,7 +58,7 @@ impl MovingBackends<'_> {
         let server = self.servers.of_mut(key);
         let idle_at = server.idle.take_out(key);
         let backend = server.backends.remove(key);
-        server.room.taken -= backend.session.prepared.count();
+        server.prepared_statement_room.taken -= backend.session.prepared.count();
         if let Some(connection) = backend.connection {
             self.io.set_role(connection, Role::Free);
         }
@@ -77,7 +77,7 @@ impl MovingBackends<'_> {
         self.pool.workers.serving.add(backend.login.thread_id, &backend.shown.serves);
         let server = &mut self.servers[server];
         let key = server.backends.insert(backend);
-        server.room.taken += prepared;
+        server.prepared_statement_room.taken += prepared;
         if let Some(place) = idle_at {
             server.idle.put_back(key, place);
         }

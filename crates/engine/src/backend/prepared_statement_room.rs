@@ -5,10 +5,12 @@
 //! ping behind it tells when the server has come to it. On others the answer to a request in flight tells. Where that takes longer
 //! than a few attempts, the statement goes back to its queue, without its permit, until some room has come.
 
+pub(crate) mod state;
+
 use seam::Instant;
 
+use self::state::{MADE_WITHIN, Waiting};
 use super::own_statement::OwnStatement;
-use super::room::{MADE_WITHIN, Waiting};
 use super::{Afterwards, InFlight, Owner};
 use crate::client::prepared::PreparedStatements;
 use crate::client::{Client, Phase};
@@ -53,8 +55,8 @@ struct Made {
 impl Server {
     /// Notes that another worker has made room.
     pub(crate) fn room_was_made(&mut self) {
-        self.room.awaited = less(self.room.awaited);
-        self.room.comes();
+        self.prepared_statement_room.awaited = less(self.prepared_statement_room.awaited);
+        self.prepared_statement_room.comes();
     }
 
     /// Decides about a request with a statement that the server had no room for on this backend, after its attempts before.
@@ -71,7 +73,7 @@ impl Server {
         // Where the backend is to go, a KILL QUERY may be on its way there, which is to meet this statement.
         let stays = self.backends[key].afterwards != Afterwards::Close;
         let is_due = tries % MAKE_AGAIN == 0;
-        if is_due && may_wait && stays && self.room.is_awaited(now) {
+        if is_due && may_wait && stays && self.prepared_statement_room.is_awaited(now) {
             return WithoutRoom::Waits;
         }
         if is_due {
@@ -97,37 +99,37 @@ impl Server {
         worker: usize,
     ) {
         let made = self.make_room(now, clients, sessions, None);
-        self.room.owed.push(worker);
+        self.prepared_statement_room.owed.push(worker);
         // Else the first answer tells of room.
-        if made.at_once || !self.room.stands_behind(now) {
+        if made.at_once || !self.prepared_statement_room.stands_behind(now) {
             self.answer_for_room(pool);
         }
     }
 
     /// Notes that the server has come to the statements closed on a backend, or that the backend has gone.
     pub(crate) fn closing_ended(&mut self, pool: &mut Pool) {
-        self.room.closing = less(self.room.closing);
-        self.room.comes();
+        self.prepared_statement_room.closing = less(self.prepared_statement_room.closing);
+        self.prepared_statement_room.comes();
         self.answer_for_room(pool);
     }
 
     /// Notes the answer to a statement in flight on a backend: the server has come to the statements that were closed before that answer.
     pub(super) fn answered_before_closing(&mut self, pool: &mut Pool, key: BackendKey) {
-        if self.room.note_answer(key) {
-            self.room.comes();
+        if self.prepared_statement_room.note_answer(key) {
+            self.prepared_statement_room.comes();
             self.answer_for_room(pool);
         }
     }
 
     /// Notes that all statements prepared on a backend have gone, with it or with its session.
     pub(super) fn all_is_closed(&mut self, pool: &mut Pool, key: BackendKey) {
-        self.room.note_gone(key);
+        self.prepared_statement_room.note_gone(key);
         self.answer_for_room(pool);
     }
 
     fn answer_for_room(&mut self, pool: &mut Pool) {
-        if self.room.closing.is_none() {
-            for worker in std::mem::take(&mut self.room.owed) {
+        if self.prepared_statement_room.closing.is_none() {
+            for worker in std::mem::take(&mut self.prepared_statement_room.owed) {
                 pool.write_letter(worker, Letter::RoomMade { server: self.key });
             }
         }
@@ -138,12 +140,12 @@ impl Server {
         let others = pool.workers.count() as usize - 1;
         let from = pool.worker;
         // One that does not answer has a statement that does not end, perhaps, and may have others by now.
-        if others > 0 && !self.room.awaits_others(now) {
-            let unanswered = self.room.awaited.map_or(0, |(count, _)| count);
-            self.room.awaited = Some((unanswered + others, now));
+        if others > 0 && !self.prepared_statement_room.awaits_others(now) {
+            let unanswered = self.prepared_statement_room.awaited.map_or(0, |(count, _)| count);
+            self.prepared_statement_room.awaited = Some((unanswered + others, now));
             pool.write_to_others(&Letter::MakeRoom { server: self.key, from });
         }
-        self.room.is_awaited(now)
+        self.prepared_statement_room.is_awaited(now)
     }
 
     /// Closes half of the statements on each backend, but leaves backends alone where a client is about to execute one. Executions that are
@@ -167,10 +169,10 @@ impl Server {
             if some && self.backends[backend].is_idle() {
                 self.idle.remove(backend);
                 self.send_own(now, backend, &OwnStatement::ping(Owner::Closing));
-                let (count, since) = self.room.closing.unwrap_or((0, now));
-                self.room.closing = Some((count + 1, since));
+                let (count, since) = self.prepared_statement_room.closing.unwrap_or((0, now));
+                self.prepared_statement_room.closing = Some((count + 1, since));
             } else if some && in_flight > 0 {
-                self.room.note_behind(now, backend, in_flight);
+                self.prepared_statement_room.note_behind(now, backend, in_flight);
             } else {
                 // Its client has it, and would find a ping in what ROW_COUNT() says.
                 made.at_once |= some;
@@ -212,7 +214,7 @@ impl Server {
         id: u32,
     ) {
         self.close_prepared(key, id);
-        self.room.taken -= 1;
+        self.prepared_statement_room.taken -= 1;
         sessions.release_definition(definition);
     }
 }
@@ -227,7 +229,7 @@ impl PreparedStatements<'_> {
         // As behind the first attempt: room has been made.
         request.tries.prepares = 1;
         let until = *request.turn.room_until.get_or_insert(self.now + MADE_WITHIN);
-        server.room.wait(Waiting { client: ClientRef { key, id: client.id }, until });
+        server.prepared_statement_room.wait(Waiting { client: ClientRef { key, id: client.id }, until });
         if lets_go {
             request.prepared = false;
             client.backend = None;
@@ -240,7 +242,7 @@ impl PreparedStatements<'_> {
 impl Scheduling {
     /// Returns the time at which the next statement that is delayed, or waits for room on its server, goes back to its place.
     pub(crate) fn next_end_of_delays(&self, now: Instant, servers: &Servers) -> Option<Instant> {
-        let room = servers.iter().filter_map(|server| server.room.next_end(now)).min();
+        let room = servers.iter().filter_map(|server| server.prepared_statement_room.next_end(now)).min();
         self.delayed.next_end().into_iter().chain(room).min()
     }
 
@@ -251,7 +253,8 @@ impl Scheduling {
         clients: &mut Table<ClientKey, Client>,
         servers: &mut Servers,
     ) {
-        let over: Vec<_> = servers.iter_mut().flat_map(|server| server.room.take_waiting(now)).collect();
+        let over: Vec<_> =
+            servers.iter_mut().flat_map(|server| server.prepared_statement_room.take_waiting(now)).collect();
         for Waiting { client, until } in over {
             let key = client.key;
             // It may have been killed or have gone, and the client may have come to its next statement since.

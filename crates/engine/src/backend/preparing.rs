@@ -342,7 +342,7 @@ impl PreparedStatements<'_> {
             Some(before) => self.servers.of_mut(key).close_prepared(key, before),
             None => {
                 self.sessions.definitions.hold_again(definition);
-                self.servers.of_mut(key).room.taken += 1;
+                self.servers.of_mut(key).prepared_statement_room.taken += 1;
             }
         }
         while self.servers[key].session.prepared.common() > self.settings.backend_prepared_statements as usize
@@ -357,7 +357,7 @@ impl PreparedStatements<'_> {
         let most = (servers / 4 * 3 / self.pool.workers.count()).max(1) as usize;
         // Two for one that is new: cursors, which nobody can close, must not cost the others all of theirs at once.
         for _ in 0..2 {
-            if self.servers.of(key).room.taken > most {
+            if self.servers.of(key).prepared_statement_room.taken > most {
                 self.close_where_most_are(Some(key.server()));
             }
         }
@@ -509,7 +509,7 @@ impl Servers {
         pool: &mut Pool,
     ) {
         for definition in self[key].session.prepared.clear() {
-            self.of_mut(key).room.taken -= 1;
+            self.of_mut(key).prepared_statement_room.taken -= 1;
             sessions.release_definition(definition);
         }
         self.of_mut(key).all_is_closed(pool, key);

@@ -4,10 +4,10 @@ use seam::Instant;
 use wire::{CommandKind, ReplyReader};
 
 use super::answer::Kept;
+use super::backend_limit;
 use super::defaults;
 use super::facts::{COLLATIONS_QUERY, NO_LIMITS};
 use super::question::Question;
-use super::room;
 use super::state::State;
 use crate::backend::message::reply_options;
 use crate::cluster::reading::NO_SYNC_WAIT;
@@ -21,13 +21,13 @@ impl Server {
         self.control.defaults.next(settings.accounts_refresh)
     }
 
-    pub(super) fn next_look_at_room(&self, settings: &Settings, pool: &Pool) -> Option<Instant> {
-        self.control.room.next_look(settings, pool)
+    pub(super) fn next_look_at_backend_limit(&self, settings: &Settings, pool: &Pool) -> Option<Instant> {
+        self.control.backend_limit.next_look(settings, pool)
     }
 
     /// The server's answer to that; `None` where it has refused to give one.
-    pub(super) fn take_room(&self, settings: &Settings, pool: &Pool, answer: Option<&[u8]>) {
-        room::take(settings, pool, self.facts.as_ref().expect("known before it is asked"), answer);
+    pub(super) fn take_limit(&self, settings: &Settings, pool: &Pool, answer: Option<&[u8]>) {
+        backend_limit::take(settings, pool, self.facts.as_ref().expect("known before it is asked"), answer);
     }
 
     /// The question that is due now, as far as the server alone decides that.
@@ -43,8 +43,8 @@ impl Server {
         if is_due(self.next_look_at_defaults(settings)) {
             return Some(Question::Defaults);
         }
-        if is_due(self.next_look_at_room(settings, pool)) {
-            return Some(Question::Room);
+        if is_due(self.next_look_at_backend_limit(settings, pool)) {
+            return Some(Question::Backends);
         }
         if is_due(self.next_look_at_peers(now, settings, pool)) {
             return Some(Question::Peers(self.control.peers.first_question(now)));
@@ -65,7 +65,9 @@ impl Server {
             Question::Accounts => facts.accounts_query(),
             Question::Probe => facts.accounts_probe(),
             Question::Defaults => defaults::QUERY,
-            Question::Room => room::query(self.facts.as_ref().expect("asked for once the server is known")),
+            Question::Backends => {
+                backend_limit::query(self.facts.as_ref().expect("asked for once the server is known"))
+            }
             Question::LockGate => GATE_QUERY,
             Question::LockWaits => facts.lock_waits_query(),
             Question::OtherWaiters => facts.waiters_query(),
@@ -91,7 +93,7 @@ impl Server {
         }
         match question {
             Question::Defaults => control.defaults.are_asked_for(now),
-            Question::Room => control.room.is_asked_for(now),
+            Question::Backends => control.backend_limit.is_asked_for(now),
             Question::Peers(question) => control.peers.is_asked(now, question),
             _ => {}
         }

@@ -7,11 +7,11 @@ use seam::{ConnectionId, Instant};
 use wire::Capabilities;
 
 use super::account_changes::Changes;
+use super::backend_limit::{BackendLimit, FrozenBackendLimit};
 use super::copies::FrozenCopies;
 use super::defaults::FrozenDefaults;
 use super::peers::FrozenPeers;
 use super::position::FrozenPosition;
-use super::room::{FrozenRoom, Room};
 use super::state::{Control, State};
 use crate::frozen::{Distance, NotFrozen};
 use crate::stored_code::watch::FrozenWatch;
@@ -32,14 +32,14 @@ pub(crate) struct FrozenControl {
     rights_hidden: bool,
     code: FrozenWatch,
     defaults: FrozenDefaults,
-    room: FrozenRoom,
+    backend_limit: FrozenBackendLimit,
     peers: FrozenPeers,
     position: FrozenPosition,
 }
 
 plain!(struct FrozenControl {
     connection, token, capabilities, since, copies, accounts_seen, probe_seen, changes,
-    rights_hidden, code, defaults, room, peers, position,
+    rights_hidden, code, defaults, backend_limit, peers, position,
 });
 
 impl Control {
@@ -80,7 +80,7 @@ impl Control {
             lock_waits: _, // of a question that is under way
             code,
             defaults,
-            room,
+            backend_limit,
             peers,
             position,
         } = self;
@@ -97,7 +97,7 @@ impl Control {
             rights_hidden: std::mem::take(rights_hidden),
             code: std::mem::take(code).freeze(now),
             defaults: std::mem::take(defaults).freeze(now),
-            room: std::mem::take(room).freeze(now),
+            backend_limit: std::mem::take(backend_limit).freeze(now),
             peers: peers.freeze(now),
             position: std::mem::take(position).freeze(now),
         })
@@ -117,7 +117,7 @@ impl Control {
             rights_hidden,
             code,
             defaults,
-            room,
+            backend_limit,
             peers,
             position,
         } = frozen;
@@ -133,7 +133,7 @@ impl Control {
         self.rights_hidden = rights_hidden;
         self.code = code.thaw(now);
         self.defaults = defaults.thaw(now);
-        self.room = Room::thawed(room, now);
+        self.backend_limit = BackendLimit::thawed(backend_limit, now);
         self.peers.thaw(peers, now);
         self.position = position.thaw(now);
     }
@@ -141,9 +141,12 @@ impl Control {
     /// All that is frozen, but for what the server has said of its accounts.
     pub(crate) fn shown(&self) -> String {
         let Self { connection, token, capabilities, since, copies, .. } = self;
-        let Self { changes, rights_hidden, code, defaults, room, peers, position, .. } = self;
+        let Self { changes, rights_hidden, code, defaults, backend_limit, peers, position, .. } = self;
         let of_connection = (connection, token, capabilities, since, copies);
-        format!("{:?}", (of_connection, changes, rights_hidden, code, defaults, room, peers, position))
+        format!(
+            "{:?}",
+            (of_connection, changes, rights_hidden, code, defaults, backend_limit, peers, position)
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use super::peers::questions::PeersQuestion;
 use crate::stored_code::questions::CodeQuestion;
 
-/// A question that the service account asks after its login: the first six in this order, the probe, the defaults and the room
+/// A question that the service account asks after its login: the first six in this order, the probe, the defaults and the limit
 /// again and again, the others when there is a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
@@ -21,7 +21,7 @@ pub(super) enum Question {
     /// Which values does a new session begin with?
     Defaults,
     /// How many backends there may be.
-    Room,
+    Backends,
     /// How many statements wait for locks.
     LockGate,
     /// Which statements wait for the row locks of which others?

@@ -8,13 +8,13 @@ use zeroize::Zeroize;
 
 use super::account_changes::Changes;
 use super::answer::Kept;
+use super::backend_limit::BackendLimit;
 use super::copies::Copies;
 use super::defaults::Defaults;
 use super::peers::Peers;
 use super::peers::sealed::LetterKey;
 use super::position::{CATCHES_UP_FOR, PositionWatch};
 use super::question::Question;
-use super::room::Room;
 use crate::ids::ServerKey;
 use crate::io::CONTROL_TOKEN;
 use crate::learned::lock_waits::told::LockWaits;
@@ -50,7 +50,7 @@ pub(crate) struct Control {
     pub(crate) code: Watch,
     /// The values that a session begins with, as far as they are known.
     pub(crate) defaults: Defaults,
-    pub(crate) room: Room,
+    pub(crate) backend_limit: BackendLimit,
     pub(super) peers: Peers,
     /// How far the server is, for reads on replicas.
     pub(crate) position: PositionWatch,
@@ -96,7 +96,7 @@ impl Control {
             lock_waits: LockWaits::new(server, Instant::START),
             code: Watch::default(),
             defaults: Defaults::default(),
-            room: Room::default(),
+            backend_limit: BackendLimit::default(),
             peers: Peers::default(),
             position: PositionWatch::default(),
         }
@@ -109,7 +109,7 @@ impl Control {
         self.changes.asked_anew();
         self.code.asked_anew();
         self.defaults.asked_anew();
-        self.room.asked_anew();
+        self.backend_limit.asked_anew();
         self.peers.asked_anew(letter_key);
     }
 

@@ -11,9 +11,9 @@ use super::Server;
 use crate::backend::contention::FrozenContention;
 use crate::backend::full::{FrozenFull, ServerFull};
 use crate::backend::opening::FrozenOpening;
+use crate::backend::prepared_statement_room::state::FrozenPreparedStatementRoom;
 use crate::backend::reachability::{FrozenReachability, Reachability};
 use crate::backend::rescue::allowance::{FrozenRescues, Rescues};
-use crate::backend::room::FrozenRoom;
 use crate::control::facts::Facts;
 use crate::control::frozen::FrozenControl;
 use crate::frozen::plain::{bytes_of, read};
@@ -31,13 +31,14 @@ struct FrozenServer {
     blockers: BTreeMap<u32, Blocker>,
     lock_waits_denied: Option<Distance>,
     opening: FrozenOpening,
-    room: FrozenRoom,
+    prepared_statement_room: FrozenPreparedStatementRoom,
     /// `None` where the service account waits for an answer: the process that hands the server on waits for that, too.
     control: Option<FrozenControl>,
 }
 
 plain!(struct FrozenServer {
-    reachability, facts, pending_facts, full, rescues, contention, blockers, lock_waits_denied, opening, room, control,
+    reachability, facts, pending_facts, full, rescues, contention, blockers, lock_waits_denied, opening,
+    prepared_statement_room, control,
 });
 
 impl Server {
@@ -68,8 +69,17 @@ impl Server {
     /// Shows the knowledge, but for accounts.
     fn shown(&self) -> String {
         let Self { reachability, full, rescues, contention, blockers, .. } = self;
-        let Self { lock_waits_denied, opening, room, control, .. } = self;
-        let of_server = (reachability, full, rescues, contention, blockers, lock_waits_denied, opening, room);
+        let Self { lock_waits_denied, opening, prepared_statement_room, control, .. } = self;
+        let of_server = (
+            reachability,
+            full,
+            rescues,
+            contention,
+            blockers,
+            lock_waits_denied,
+            opening,
+            prepared_statement_room,
+        );
         format!("{of_server:?} {}", control.shown())
     }
 
@@ -82,7 +92,7 @@ impl Server {
             dirty: _,    // nothing is to be sent between two turns
             control,
             opening,
-            room,
+            prepared_statement_room,
             reachability,
             facts,
             pending_facts,
@@ -102,7 +112,7 @@ impl Server {
             blockers: std::mem::take(blockers),
             lock_waits_denied: lock_waits_denied.take().map(|at| Distance::of(at, now)),
             opening: opening.freeze(now),
-            room: room.freeze(now),
+            prepared_statement_room: prepared_statement_room.freeze(now),
             control: control.freeze(now).ok(),
         }
     }
@@ -118,7 +128,7 @@ impl Server {
             blockers,
             lock_waits_denied,
             opening,
-            room,
+            prepared_statement_room,
             control,
         } = frozen;
         self.reachability = Reachability::thawed(reachability, now);
@@ -130,7 +140,7 @@ impl Server {
         self.blockers = blockers;
         self.lock_waits_denied = lock_waits_denied.map(|at| at.from(now));
         self.opening.thaw(opening, now);
-        self.room.thaw(room, now);
+        self.prepared_statement_room.thaw(prepared_statement_room, now);
         if let Some(control) = control {
             self.control.thaw(control, now);
         }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::crowd::is_light;
 use super::settings::FairShare;
 use super::table::Shares;
-use super::{AT_ONCE, Parties, Room};
+use super::{AT_ONCE, Parties, RoomByClass};
 use crate::accounts::Identities;
 use crate::client::Client;
 use crate::ids::{ClientKey, Table};
@@ -181,7 +181,7 @@ impl Scheduling {
     ) -> usize {
         let mut moved = 0;
         while moved < AT_ONCE
-            && let Some(parked) = self.shares.next_of(parties, Room::ALL, None)
+            && let Some(parked) = self.shares.next_of(parties, RoomByClass::ALL, None)
         {
             // Should it have to wait for its share again, it is like all others.
             self.shares.ended(&parties.settings.shares, parked.client, parties.now);

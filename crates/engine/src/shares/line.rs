@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use super::queue::{Arrival, Room};
+use super::queue::{Arrival, RoomByClass};
 use super::settings::FairShare;
 use super::table::{Flow, Name};
 use crate::scheduler::lane::Class;
@@ -98,7 +98,7 @@ impl Way {
         }
     }
 
-    fn is_free(self, room: Room) -> bool {
+    fn is_free(self, room: RoomByClass) -> bool {
         match self {
             Self::Free => true,
             Self::NeedsRoom(class) => room.is_for(class),
@@ -166,7 +166,7 @@ impl Line {
     }
 
     /// Returns the flow that has its turn, where there is that room.
-    pub(super) fn first(&self, room: Room) -> Option<(Place, &Rc<Flow>)> {
+    pub(super) fn first(&self, room: RoomByClass) -> Option<(Place, &Rc<Flow>)> {
         let ways = Way::ALL.into_iter().filter(|way| way.is_free(room));
         let firsts = ways.filter_map(|way| self.rows[way.row()].first());
         firsts.min_by_key(|&(place, _)| place)

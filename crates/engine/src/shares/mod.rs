@@ -36,7 +36,7 @@ mod tests;
 
 pub use named_numbers::{NamedNumbers, NoNamedNumber, named_parts};
 pub(crate) use parties::Parties;
-pub(crate) use queue::{Parked, Room, Turn};
+pub(crate) use queue::{Parked, RoomByClass, Turn};
 use table::Shares;
 
 use std::time::Duration;
@@ -173,7 +173,7 @@ impl Scheduling {
         let most = workers.permits().div_ceil(workers.count()) as usize;
         let mut parked_again = self.leave_long_lane_of_shares(parties, clients);
         while self.shares.holds_any() && parked_again < AT_ONCE {
-            let room = Room {
+            let room = RoomByClass {
                 short: self.scheduler.takes_room() < most,
                 // They end so seldom that only those are handed on that may start, and one that is the next.
                 long: self.scheduler.new_of(Class::Long) < self.scheduler.free_long_permits().max(1),
@@ -269,7 +269,7 @@ impl Shares {
     fn next_of(
         &mut self,
         parties: &Parties<'_>,
-        room: Room,
+        room: RoomByClass,
         overdue_after: Option<Duration>,
     ) -> Option<Parked> {
         let turn = Turn { now: parties.now, workers: parties.pool.workers.count(), room, overdue_after };

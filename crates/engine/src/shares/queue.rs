@@ -56,19 +56,19 @@ pub(crate) struct Turn {
     /// Workers that have even shares of the limits.
     pub(crate) workers: u32,
     /// The statements that there is room for with the scheduler.
-    pub(crate) room: Room,
+    pub(crate) room: RoomByClass,
     /// The wait after which the oldest has to have its turn, where the newest may go first.
     pub(crate) overdue_after: Option<Duration>,
 }
 
 /// Says of each class whether there is room for one more statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct RoomByClass {
     pub(crate) short: bool,
     pub(crate) long: bool,
 }
 
-impl Room {
+impl RoomByClass {
     pub(crate) const ALL: Self = Self { short: true, long: true };
 
     pub(super) fn is_for(self, class: Class) -> bool {
@@ -138,6 +138,6 @@ impl Turn {
 
 impl Default for Turn {
     fn default() -> Self {
-        Self { now: Instant::START, workers: 1, room: Room::default(), overdue_after: None }
+        Self { now: Instant::START, workers: 1, room: RoomByClass::default(), overdue_after: None }
     }
 }

@@ -75,10 +75,10 @@ impl Bench {
 
     /// The statement that goes next, where there is room for a short statement or not.
     fn next(&mut self, room_for_short: bool) -> Option<Parked> {
-        self.next_with(Room { short: room_for_short, long: true })
+        self.next_with(RoomByClass { short: room_for_short, long: true })
     }
 
-    fn next_with(&mut self, room: Room) -> Option<Parked> {
+    fn next_with(&mut self, room: RoomByClass) -> Option<Parked> {
         let turn = Turn { now: self.now, workers: ALONE, room, overdue_after: Some(Duration::from_secs(1)) };
         self.shares.next(&self.settings, &turn)
     }
@@ -161,7 +161,7 @@ fn names_that_are_no_utf_8_are_told_apart() {
         let flow = Flow { user: user[..].into(), ..Flow::default() };
         shares.park(&settings, flow, at(0), client_key(client), Lane::Low, Standing::default());
     }
-    let turn = Turn { now: at(0), workers: ALONE, room: Room::ALL, overdue_after: None };
+    let turn = Turn { now: at(0), workers: ALONE, room: RoomByClass::ALL, overdue_after: None };
     assert!(shares.next(&settings, &turn).is_some() && shares.next(&settings, &turn).is_some());
 }
 
@@ -230,7 +230,8 @@ fn long_statements_wait_for_room_of_their_own_and_hold_up_no_short_ones() {
             Standing::default(),
         );
     }
-    let mut next = |short, long| bench.next_with(Room { short, long }).map(|next| next.client.number());
+    let mut next =
+        |short, long| bench.next_with(RoomByClass { short, long }).map(|next| next.client.number());
     assert_eq!([next(false, false), next(false, false), next(false, false)], [Some(0), Some(6), None]);
     assert_eq!([next(true, false), next(false, true), next(true, true)], [Some(7), Some(1), Some(2)]);
     assert_eq!([next(true, false), next(true, false)], [Some(8), None], "only long ones are left");
@@ -251,7 +252,7 @@ fn users_take_turns_among_long_statements() {
         );
     }
     let mut order = Vec::new();
-    while let Some(parked) = bench.next_with(Room { short: false, long: true }) {
+    while let Some(parked) = bench.next_with(RoomByClass { short: false, long: true }) {
         bench.shares.started(parked.client, bench.now);
         bench.now = bench.now + Duration::from_millis(100);
         bench.shares.ended(&bench.settings, parked.client, bench.now);
@@ -357,7 +358,7 @@ fn all_take_turns(users: u32) {
     let before = steps::taken();
     let mut turns = BTreeMap::<_, u32>::new();
     for millis in 0..5 * u64::from(users) {
-        let turn = Turn { now: at(millis), workers: ALONE, room: Room::ALL, overdue_after: None };
+        let turn = Turn { now: at(millis), workers: ALONE, room: RoomByClass::ALL, overdue_after: None };
         let parked = shares.next(&settings, &turn).expect("there are enough");
         shares.started(parked.client, at(millis));
         shares.ended(&settings, parked.client, at(millis + 1));

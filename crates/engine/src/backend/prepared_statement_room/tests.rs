@@ -43,7 +43,7 @@ impl Full {
         let template = Template::plain(Classification::none());
         let (definition, _) = engine.sessions.definitions.hold(session, b"SELECT 1"[..].into(), 0, template);
         engine.servers[busy].session.prepared.insert(definition, Serves::All, 7);
-        engine.servers.of_mut(busy).room.taken += 1;
+        engine.servers.of_mut(busy).prepared_statement_room.taken += 1;
         let mut prepare = Vec::new();
         wire::put_message(&mut prepare, &mut 0, b"\x16SELECT 2");
         let mut it = Self { engine, own, busy, now: Instant::START };
@@ -131,7 +131,7 @@ fn a_client_that_goes_or_a_backend_that_is_lost_leaves_nothing_behind() {
     it.engine.client_gone(client_key(0));
     it.engine.close_backend(it.busy, "it is lost");
     it.turn();
-    let room = &it.engine.servers.primary().room;
+    let room = &it.engine.servers.primary().prepared_statement_room;
     assert!(!room.stands_behind(it.now));
     assert_eq!((room.next_end(it.now), room.taken), (None, 0));
 }
@@ -156,7 +156,7 @@ fn nothing_is_closed_where_a_client_may_be_sending_a_file() {
         let template = Template::plain(Classification::none());
         let (definition, _) = engine.sessions.definitions.hold(session, b"SELECT 1"[..].into(), 0, template);
         engine.servers[key].session.prepared.insert(definition, Serves::All, 7);
-        engine.servers.of_mut(key).room.taken += 1;
+        engine.servers.of_mut(key).prepared_statement_room.taken += 1;
         engine.free_backend(key);
         engine.clients[client_key(0)].capabilities |= wire::Capabilities::MULTI_STATEMENTS;
         let mut query = Vec::new();

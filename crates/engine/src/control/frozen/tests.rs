@@ -25,7 +25,7 @@ fn used(now: Instant) -> Control {
     control.defaults.are_asked_for(now);
     control.defaults.are_wanted();
     control.defaults.are_refused();
-    control.room.is_asked_for(now);
+    control.backend_limit.is_asked_for(now);
     control.position.of_galera = true;
     control.position.of_replica = true;
     control.position.is_asked(now, true);

@@ -3,7 +3,7 @@ use std::time::Duration;
 use wire::Capabilities;
 
 use super::*;
-use crate::backend::room::Room;
+use crate::backend::prepared_statement_room::state::PreparedStatementRoom;
 use crate::ids::ServerKey;
 use crate::server_login::Established;
 
@@ -25,8 +25,8 @@ fn known(now: Instant) -> Server {
     server.opening.took(Duration::from_millis(3), false);
     server.opening.took(Duration::from_millis(1), true);
     server.opening.affinity.place_taken(now);
-    server.room = Room::being_made(now);
-    server.room.taken = 0;
+    server.prepared_statement_room = PreparedStatementRoom::being_made(now);
+    server.prepared_statement_room.taken = 0;
     server.control.defaults.are_asked_for(now);
     server
 }

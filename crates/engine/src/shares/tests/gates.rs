@@ -48,7 +48,7 @@ fn some_flow(numbers: &mut Numbers) -> Flow {
     }
 }
 
-fn nobody_could_go(shares: &Shares, settings: &SharesSettings, room: Room) -> bool {
+fn nobody_could_go(shares: &Shares, settings: &SharesSettings, room: RoomByClass) -> bool {
     shares.flows.iter().all(|(flow, queue)| {
         let no_room = queue
             .stand
@@ -89,7 +89,7 @@ fn try_with(seed: u64, settings: &SharesSettings) {
             }
             _ => {}
         }
-        let room = Room { short: numbers.below(4) == 0, long: numbers.below(4) == 0 };
+        let room = RoomByClass { short: numbers.below(4) == 0, long: numbers.below(4) == 0 };
         let turn = Turn { now: at(millis), workers: ALONE, room, overdue_after: None };
         while let Some(parked) = shares.next(settings, &turn) {
             clients[parked.client.slot()] = At::Underway;

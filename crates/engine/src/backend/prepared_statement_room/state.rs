@@ -13,7 +13,7 @@ pub(super) const MADE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The room that this worker has taken, its requests for more, and the clients that wait for it.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct PreparedStatementRoom {
     /// Number of statements that are prepared on all of its backends.
     pub(crate) taken: usize,
     /// Number of other workers that have not answered yet, and the time since which.
@@ -48,17 +48,17 @@ pub(super) struct Waiting {
 
 /// Room that is being made, as plain data ([`crate::frozen`]). The taken room goes with the backends.
 #[derive(Debug, PartialEq)]
-pub(crate) struct FrozenRoom {
+pub(crate) struct FrozenPreparedStatementRoom {
     awaited: Option<(usize, Distance)>,
     closing: Option<(usize, Distance)>,
     owed: Vec<usize>,
 }
 
-plain!(struct FrozenRoom { awaited, closing, owed });
+plain!(struct FrozenPreparedStatementRoom { awaited, closing, owed });
 
-impl Room {
+impl PreparedStatementRoom {
     /// Takes out the room that is being made. Workers have the same numbers where all go along. Missing answers are given up in time.
-    pub(crate) fn freeze(&mut self, now: Instant) -> FrozenRoom {
+    pub(crate) fn freeze(&mut self, now: Instant) -> FrozenPreparedStatementRoom {
         let Self {
             taken: _,
             awaited,
@@ -69,7 +69,7 @@ impl Room {
             has_come: _,
         } = self;
         let since = |(count, since)| (count, Distance::of(since, now));
-        FrozenRoom {
+        FrozenPreparedStatementRoom {
             awaited: awaited.take().map(since),
             closing: closing.take().map(since),
             owed: std::mem::take(owed),
@@ -77,8 +77,8 @@ impl Room {
     }
 
     /// Puts room that is being made in the place of the present one.
-    pub(crate) fn thaw(&mut self, frozen: FrozenRoom, now: Instant) {
-        let FrozenRoom { awaited, closing, owed } = frozen;
+    pub(crate) fn thaw(&mut self, frozen: FrozenPreparedStatementRoom, now: Instant) {
+        let FrozenPreparedStatementRoom { awaited, closing, owed } = frozen;
         let since = |(count, since): (usize, Distance)| (count, since.from(now));
         self.awaited = awaited.map(since);
         self.closing = closing.map(since);
@@ -86,7 +86,7 @@ impl Room {
     }
 }
 
-impl Room {
+impl PreparedStatementRoom {
     /// Makes a state in which others are waited for, and wait.
     #[cfg(test)]
     pub(crate) fn being_made(now: Instant) -> Self {

@@ -33,33 +33,33 @@ const MARIADB_QUERY: &str = "SELECT @@global.max_connections, VARIABLE_VALUE FRO
 const MYSQL_QUERY: &str = "SELECT @@global.max_connections, VARIABLE_VALUE FROM performance_schema.global_status \
     WHERE VARIABLE_NAME = 'Threads_connected'";
 
-/// The time of the latest question about room.
+/// The time of the latest question about the limit.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct BackendLimit {
     asked: Option<Instant>,
 }
 
-/// [`Room`] as plain data ([`crate::frozen`]).
+/// [`BackendLimit`] as plain data ([`crate::frozen`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct FrozenRoom {
+pub(super) struct FrozenBackendLimit {
     asked: Option<Distance>,
 }
 
-plain!(struct FrozenRoom { asked });
+plain!(struct FrozenBackendLimit { asked });
 
-impl Room {
-    pub(super) fn freeze(self, now: Instant) -> FrozenRoom {
+impl BackendLimit {
+    pub(super) fn freeze(self, now: Instant) -> FrozenBackendLimit {
         let Self { asked } = self;
-        FrozenRoom { asked: asked.map(|at| Distance::of(at, now)) }
+        FrozenBackendLimit { asked: asked.map(|at| Distance::of(at, now)) }
     }
 
-    pub(super) fn thawed(frozen: FrozenRoom, now: Instant) -> Self {
-        let FrozenRoom { asked } = frozen;
+    pub(super) fn thawed(frozen: FrozenBackendLimit, now: Instant) -> Self {
+        let FrozenBackendLimit { asked } = frozen;
         Self { asked: asked.map(|at| at.from(now)) }
     }
 }
 
-impl Room {
+impl BackendLimit {
     /// The service account has logged in anew, maybe to another server, or other Onramps are there.
     pub(crate) fn asked_anew(&mut self) {
         self.asked = None;
@@ -93,7 +93,7 @@ struct Connections {
 }
 
 /// How many backends there may be.
-fn room(Connections { most, ours, others, onramps, are_wanted }: Connections) -> u32 {
+fn backend_limit(Connections { most, ours, others, onramps, are_wanted }: Connections) -> u32 {
     // A server for a handful of connections keeps half of them.
     let free = (most / FREE).max(LEAST_FREE).min(most / 2);
     let beside = |free: u32| most.saturating_sub(others).saturating_sub(free);
@@ -131,18 +131,18 @@ pub(super) fn take(settings: &Settings, pool: &Pool, facts: &Facts, answer: Opti
     let all_ours = ours.saturating_add(pool.workers.count());
     let others = number(1).map_or(0, |connected| connected.saturating_sub(all_ours));
     let onramps = &pool.workers.onramps;
-    let room = room(Connections {
+    let limit = backend_limit(Connections {
         most: max_connections,
         ours,
         others,
         onramps: onramps.present(),
         are_wanted: onramps.at_work() > 1,
     });
-    let room = room.min(settings.most_backends);
+    let limit = limit.min(settings.most_backends);
     // Each worker needs one.
-    let room = room.max(pool.workers.count());
-    if room != pool.workers.places.most() {
-        pool.workers.change_places(settings, room);
+    let limit = limit.max(pool.workers.count());
+    if limit != pool.workers.places.most() {
+        pool.workers.change_places(settings, limit);
     }
 }
 
@@ -150,9 +150,9 @@ pub(super) fn take(settings: &Settings, pool: &Pool, facts: &Facts, answer: Opti
 mod tests {
     use super::*;
 
-    /// The room of one Onramp that knows of no other.
+    /// The limit of one Onramp that knows of no other.
     fn alone(most: u32, others: u32) -> u32 {
-        room(Connections { most, ours: 0, others, onramps: 1, are_wanted: false })
+        backend_limit(Connections { most, ours: 0, others, onramps: 1, are_wanted: false })
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
         }
 
         /// Has each Onramp look `times` times, all at the same moment. An Onramp gives up at once the connections that it has beyond
-        /// its room. An Onramp that needs more than anybody has is at work.
+        /// its limit. An Onramp that needs more than anybody has is at work.
         fn look(&mut self, times: u32) {
             let onramps = u32::try_from(self.needs.len()).unwrap();
             let at_work = |needs: &u32| *needs > self.most;
@@ -211,7 +211,7 @@ mod tests {
                     let mut others = self.needs.iter().enumerate().filter(|&(other, _)| other != number);
                     let are_wanted = others.any(|(_, needs)| at_work(needs));
                     let connections = Connections { most, ours, others: all - ours, onramps, are_wanted };
-                    *have = room(connections).min(self.needs[number]);
+                    *have = backend_limit(connections).min(self.needs[number]);
                 }
             }
         }
