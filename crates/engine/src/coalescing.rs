@@ -27,7 +27,7 @@ use seam::Instant;
 use wire::StatusFlags;
 
 use self::followers::{followers_of, is_following};
-use self::group::{Coalescer, Group};
+use self::group::{CoalescedGroup, Coalescer};
 use crate::backend::{Ends, Owner};
 use crate::client::Client;
 use crate::client::bytes_held::ClientMemory;
@@ -49,7 +49,7 @@ impl Scheduling {
         self.coalescer.last_number += 1;
         let number = self.coalescer.last_number;
         let (lane, followers) = (request.turn.lane, VecDeque::new());
-        let group = Group { number, leader: key, lane, followers, reply: Vec::new() };
+        let group = CoalescedGroup { number, leader: key, lane, followers, reply: Vec::new() };
         self.coalescer.waiting.insert(hash, group);
         request.turn.group = Some(hash);
     }
@@ -170,7 +170,7 @@ impl Coalescing<'_> {
             && request.command == RequestKind::Query
             && request.answer == 1
             && request.attributes == QueryAttributes::None
-            && request.held.is_none()
+            && request.held_for.is_none()
             && request.raw.len() <= LARGEST_TEXT
             && request.text().is_some_and(|text| !may_be_several(text))
             && client.backend.is_none()
@@ -185,7 +185,7 @@ impl Coalescing<'_> {
     }
 
     /// True where text (to the byte), queue, user, session state, capabilities and trackers are those of the group's leader.
-    fn belongs_to(&self, key: ClientKey, request: &Request, group: &Group) -> bool {
+    fn belongs_to(&self, key: ClientKey, request: &Request, group: &CoalescedGroup) -> bool {
         let client = &self.clients[key];
         let Some(leader) = self.clients.get(group.leader) else { return false };
         group.lane == request.turn.lane
@@ -248,7 +248,7 @@ impl Coalescing<'_> {
     }
 
     /// The leader's statement goes to the server now: nobody joins any more. `None` where nobody follows.
-    pub(crate) fn begin_group(&mut self, request: &mut Request) -> Option<Box<Group>> {
+    pub(crate) fn begin_group(&mut self, request: &mut Request) -> Option<Box<CoalescedGroup>> {
         let hash = request.turn.group.take()?;
         let mut group = self.scheduling.coalescer.waiting.remove(&hash)?;
         group.followers.retain(|&follower| is_following(self.clients, follower, group.number));
@@ -287,7 +287,7 @@ impl Coalescing<'_> {
         Surroundings { now, settings, pool, clients, servers, logins, sessions, scheduling }
     }
 
-    fn next_follower(&self, group: &mut Group) -> Option<ClientKey> {
+    fn next_follower(&self, group: &mut CoalescedGroup) -> Option<ClientKey> {
         while let Some(follower) = group.followers.pop_front() {
             if is_following(self.clients, follower, group.number) {
                 return Some(follower.key);

@@ -12,7 +12,7 @@ use wire::Expect;
 use crate::backend::prepared::Serves;
 use crate::client::attempt::Attempt;
 use crate::client::bytes_held::Counted;
-use crate::client::held_answer::Held;
+use crate::client::held_answer::HeldFor;
 use crate::client::priority::Priority;
 use crate::cluster::sent_before::SentBefore;
 use crate::outside::measures::Command;
@@ -20,7 +20,7 @@ use crate::outside::orders::to_be_ended::Kills;
 use crate::outside::slow_log::AtStart;
 use crate::outside::waits::Arrival;
 use crate::scheduler::lane::Lane;
-use crate::session::known_answers::Question;
+use crate::session::known_answers::KnownQuestion;
 use crate::session::statements::{DefinitionId, Template};
 use crate::steps;
 use crate::stored_code::Hidden;
@@ -53,9 +53,9 @@ pub(crate) struct Request {
     /// The prepared statement that the command is about.
     pub(crate) about: Option<Box<About>>,
     /// The question under which the answer will be remembered.
-    pub(crate) remember: Option<Question>,
+    pub(crate) remember: Option<KnownQuestion>,
     /// Set where the answer is held to its end: the use that is made of it then.
-    pub(crate) held: Option<Held>,
+    pub(crate) held_for: Option<HeldFor>,
     /// Set where the request ends a statement or connection of another client on the server.
     pub(crate) kills: Option<Kills>,
     /// Findings in a large text, which another thread has read.
@@ -247,7 +247,7 @@ impl Request {
             attributes: QueryAttributes::None,
             about: None,
             remember: None,
-            held: None,
+            held_for: None,
             kills: None,
             found_ahead: None,
             counts_for_primary: None,

@@ -19,7 +19,7 @@ pub(crate) struct Credentials {
     /// what tells more of the password.
     pub(crate) methods: Vec<Method>,
     /// The way to the server: could anybody else answer in its place?
-    pub(crate) way: Way,
+    pub(crate) way: ServerChannel,
     /// The RSA keys that servers are known to have (PEM).
     pub(crate) known_keys: Arc<[Vec<u8>]>,
     /// Says whether TLS comes first.
@@ -34,7 +34,7 @@ pub(crate) struct Credentials {
 
 /// The way to the server. By any but the last, nobody else answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ServerChannel {
     /// A Unix socket.
     Socket,
     /// TCP to an address of `backend_trusted_networks`.
@@ -440,7 +440,8 @@ impl Exchange {
             // A zero byte says that there is no password (sha256_password_auth_client).
             (_, Secret::None) | (Method::Clear | Method::Dialog, Secret::Native(_)) => plain(&[0]),
             (Method::Clear | Method::Dialog, Secret::Password(password)) => {
-                let may = credentials.way != Way::Open || credentials.is_verified(self.established.encrypted);
+                let may = credentials.way != ServerChannel::Open
+                    || credentials.is_verified(self.established.encrypted);
                 if !may {
                     return Err(Withheld::Way);
                 }
@@ -469,7 +470,7 @@ impl Exchange {
         match (more, password) {
             ([sha2_password::FAST_AUTHENTICATION], _) => {}
             ([sha2_password::FULL_AUTHENTICATION], Some(password)) => {
-                let as_it_is = self.established.encrypted || credentials.way == Way::Socket;
+                let as_it_is = self.established.encrypted || credentials.way == ServerChannel::Socket;
                 if as_it_is && credentials.is_verified(self.established.encrypted) {
                     self.put(out, &password.terminated());
                 } else if as_it_is {
@@ -496,7 +497,7 @@ impl Exchange {
 
     /// The server's key is to come, where it can be told from somebody else's.
     fn ask_for_key(&mut self, credentials: &Credentials) -> Result<(), Withheld> {
-        self.awaits_key = credentials.way != Way::Open || !credentials.known_keys.is_empty();
+        self.awaits_key = credentials.way != ServerChannel::Open || !credentials.known_keys.is_empty();
         if self.awaits_key { Ok(()) } else { Err(Withheld::Way) }
     }
 
@@ -521,9 +522,9 @@ impl Credentials {
     /// Nobody else can read what is sent, nor has it been sent to anybody else.
     fn is_verified(&self, encrypted: bool) -> bool {
         match self.way {
-            Way::Socket => true,
-            Way::Trusted => encrypted,
-            Way::Open => encrypted && self.tls == ServerTls::Verified,
+            ServerChannel::Socket => true,
+            ServerChannel::Trusted => encrypted,
+            ServerChannel::Open => encrypted && self.tls == ServerTls::Verified,
         }
     }
 
@@ -532,7 +533,7 @@ impl Credentials {
         let bytes =
             |key: &[u8]| key.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect::<Vec<_>>();
         let known = self.known_keys.iter().any(|known| bytes(known) == bytes(public_key));
-        known || self.known_keys.is_empty() && self.way != Way::Open
+        known || self.known_keys.is_empty() && self.way != ServerChannel::Open
     }
 }
 

@@ -38,7 +38,7 @@ use crate::settings::{Settings, ThreadHandling};
 use crate::stored_code::SharedCode;
 use crate::workers::onramps::Onramps;
 use crate::workers::permits::Permits;
-use crate::workers::place::Place;
+use crate::workers::place::QueuePlace;
 use crate::workers::places::{FIRST, Places};
 use crate::workers::serving::Serving;
 use crate::workers::users::Users;
@@ -369,13 +369,13 @@ impl Workers {
 
     /// Takes a permit for the statement at `place`. Returns false where all are in use, or promised to statements of other
     /// workers that have waited longer.
-    pub(crate) fn take_permit(&self, worker: usize, place: Place, extra: Extra) -> bool {
+    pub(crate) fn take_permit(&self, worker: usize, place: QueuePlace, extra: Extra) -> bool {
         self.permits.take_if(|running| self.may_take(worker, place, extra, running))
     }
 
     /// Lets the long statement at `place` start, with a permit where it needs one; `None` where it may not, or none is free.
     /// [`Self::give_long_permit`] is due at its end.
-    pub(crate) fn take_long_permit(&self, worker: usize, place: Place) -> Option<Allowed> {
+    pub(crate) fn take_long_permit(&self, worker: usize, place: QueuePlace) -> Option<Allowed> {
         let allowed = self.long.take(worker, place, self.permits())?;
         if allowed == Allowed::WithPermit && !self.take_permit(worker, place, Extra::None) {
             self.long.give(allowed);
@@ -400,17 +400,17 @@ impl Workers {
     }
 
     /// Says whether the long statement at `place` may start, as far as others of its kind are concerned.
-    pub(crate) fn has_long_permit(&self, worker: usize, place: Place) -> bool {
+    pub(crate) fn has_long_permit(&self, worker: usize, place: QueuePlace) -> bool {
         self.long.may_have(worker, place, self.permits())
     }
 
     /// Lets the statement at `place` start without a permit. Returns false where it may not.
-    pub(crate) fn take_beyond(&self, worker: usize, place: Place) -> bool {
+    pub(crate) fn take_beyond(&self, worker: usize, place: QueuePlace) -> bool {
         self.long.take_beyond(worker, place, self.permits())
     }
 
     /// Says whether [`Self::take_beyond`] would succeed now.
-    pub(crate) fn may_start_beyond(&self, worker: usize, place: Place) -> bool {
+    pub(crate) fn may_start_beyond(&self, worker: usize, place: QueuePlace) -> bool {
         self.long.may_have_beyond(worker, place, self.permits())
     }
 
@@ -426,16 +426,16 @@ impl Workers {
 
     /// Says which is the first long statement of this worker, wherever it stands with regard to permits, and whether it could start
     /// without one. A worker says it before it finds no room: another that makes some in between looks at who wants it.
-    pub(crate) fn want_long(&self, worker: usize, place: Option<Place>, without_permit: bool) {
+    pub(crate) fn want_long(&self, worker: usize, place: Option<QueuePlace>, without_permit: bool) {
         self.long.want(worker, place, without_permit);
     }
 
     /// Says whether [`Self::take_permit`] would succeed now.
-    pub(crate) fn has_permit(&self, worker: usize, place: Place, extra: Extra) -> bool {
+    pub(crate) fn has_permit(&self, worker: usize, place: QueuePlace, extra: Extra) -> bool {
         self.may_take(worker, place, extra, self.running())
     }
 
-    fn may_take(&self, worker: usize, place: Place, extra: Extra, running: u32) -> bool {
+    fn may_take(&self, worker: usize, place: QueuePlace, extra: Extra, running: u32) -> bool {
         if extra == Extra::Any {
             return true;
         }
@@ -478,7 +478,7 @@ impl Workers {
     }
 
     /// Says which statement of this worker is the first to wait for nothing but a permit.
-    pub(crate) fn want(&self, worker: usize, place: Option<Place>) {
+    pub(crate) fn want(&self, worker: usize, place: Option<QueuePlace>) {
         self.seats[worker].wants.store(place.map_or(NOBODY, |place| place.0), SeqCst);
     }
 
@@ -494,7 +494,7 @@ impl Workers {
         let could_start = |(other, seat): (usize, &Seat)| {
             let wants = match seat.wants.load(SeqCst) {
                 NOBODY => self.long.could_use(other, permits),
-                wants if self.is_one_free(running, 0, Place(wants).extra()) => Some(wants),
+                wants if self.is_one_free(running, 0, QueuePlace(wants).extra()) => Some(wants),
                 _ => self.long.could_use_beyond(other, permits),
             };
             wants.map(|wants| (wants, other))

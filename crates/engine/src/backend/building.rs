@@ -8,7 +8,7 @@ use wire::{Capabilities, CommandKind};
 
 use super::diagnostics_area::DiagnosticsArea;
 use super::prepared::Prepared;
-use super::rights::taken_up::Rights;
+use super::rights::taken_up::BackendRights;
 use super::state::State;
 use super::{
     Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, First, Locks, Opened, Phase, Place,
@@ -126,7 +126,7 @@ impl Building<'_> {
             since: self.now,
             account: BackendAccount {
                 identity: self.logins.identities.hold_again(whom.identity),
-                rights: Rights::Since(server.control.changes.seen()),
+                rights: BackendRights::Since(server.control.changes.seen()),
                 began_at: 0,
                 is_left: false,
             },

@@ -15,12 +15,12 @@ use super::sending::Sending;
 use super::taking_places::{Place, TakingPlaces};
 use super::{Owner, Phase, Summary};
 use crate::accounts::secret::{IdentityKey, Password};
-use crate::client::attempt::Answer;
+use crate::client::attempt::LoginAnswer;
 use crate::client::delegation::Unproved;
 use crate::client::delegation::claims::Claim;
-use crate::client::delegation::line::Guest;
+use crate::client::delegation::line::LoginOrigin;
 use crate::cluster::elsewhere::Elsewhere;
-use crate::cluster::taking_up::{Left, TakenUp, TakingUp};
+use crate::cluster::taking_up::{Departure, TakenUp, TakingUp};
 use crate::cluster::watching::Watching;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -315,7 +315,7 @@ impl Engine {
     pub(crate) fn ask_server(
         &mut self,
         client: ClientRef,
-        guest: Guest,
+        guest: LoginOrigin,
         password: Arc<Password>,
         origin: Origin,
     ) {
@@ -323,7 +323,7 @@ impl Engine {
         let Some((identity, question, collation)) = asked else {
             // Gone since: whoever looks again finds no such account.
             self.pool.workers.places.give(self.pool.worker);
-            return self.judge_claim(client, Answer::Nonsense);
+            return self.judge_claim(client, LoginAnswer::Nonsense);
         };
         let (server, class) = (self.servers.primary().key, self.clients[client.key].class());
         self.building().open(server, Some(AsWhom { identity, class, collation }), origin);
@@ -435,9 +435,9 @@ impl Engine {
         let Some(leaving) = self.taking_up().leaving() else { return };
         for &key in &leaving.backends {
             match self.taking_up().leave(key, &leaving) {
-                Left::Later => {}
-                Left::InOrder => self.quit_backend(key),
-                Left::GivenUp => self.give_up_backend(key, "its server is not the primary"),
+                Departure::Later => {}
+                Departure::InOrder => self.quit_backend(key),
+                Departure::GivenUp => self.give_up_backend(key, "its server is not the primary"),
             }
         }
     }

@@ -26,7 +26,7 @@ use crate::session::statements::DefinitionId;
 const LOOK_BEHIND: usize = 32;
 
 /// The fate of statements behind the first one, which finds no backend.
-enum Behind {
+enum BehindFirst {
     /// Some of them have been started, or moved: there is more to look at.
     Started,
     /// There is a backend for one of them, and no permit.
@@ -118,9 +118,9 @@ impl Engine {
                     self.scheduling.scheduler.put_back(grant);
                     first_lacks_backend = true;
                     match self.start_behind(key) {
-                        Behind::Started => {}
-                        Behind::NoBackend => backend_free = false,
-                        Behind::WaitsForPermit => {
+                        BehindFirst::Started => {}
+                        BehindFirst::NoBackend => backend_free = false,
+                        BehindFirst::WaitsForPermit => {
                             wanting = true;
                             break;
                         }
@@ -271,7 +271,7 @@ impl Engine {
 
     /// Starts statements of other users behind the first one, which finds no backend: its user's are still being opened, or none may be. First
     /// come clients of the account that an idle backend was opened for, then others with an idle backend. The rest has backends opened.
-    fn start_behind(&mut self, first: ClientKey) -> Behind {
+    fn start_behind(&mut self, first: ClientKey) -> BehindFirst {
         let may_wait = self.servers.note_lack(self.now, &self.clients[first]) < LONGEST_WAIT;
         let (settings, scheduling) = (&self.settings, &self.scheduling);
         if may_wait
@@ -279,16 +279,16 @@ impl Engine {
                 self.servers.by_affinity(self.now, settings, scheduling, &self.clients, &self.sessions)
         {
             if self.enter_contended_lane(client) || self.enter_long_lane(client) {
-                return Behind::Started; // its kind has become one of those that have a lane of their own
+                return BehindFirst::Started; // its kind has become one of those that have a lane of their own
             }
             if let Some(grant) = self.scheduling.scheduler.take_permit(client) {
                 self.start_alone(client, backend, grant);
-                return Behind::Started;
+                return BehindFirst::Started;
             }
         }
         let waiting = self.scheduling.scheduler.first_in_need(LOOK_BEHIND);
         self.open_backends_for(&waiting);
-        let mut behind = Behind::NoBackend;
+        let mut behind = BehindFirst::NoBackend;
         for key in waiting {
             let Some(backend) = self.idle_backend_for(key) else { continue };
             let (_, parties, clients, servers) = self.queues();
@@ -302,10 +302,10 @@ impl Engine {
                 if self.scheduling.scheduler.waits_for_long(key) {
                     continue;
                 }
-                return Behind::WaitsForPermit;
+                return BehindFirst::WaitsForPermit;
             };
             self.start_alone(key, backend, grant);
-            behind = Behind::Started;
+            behind = BehindFirst::Started;
         }
         behind
     }

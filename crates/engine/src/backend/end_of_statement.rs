@@ -37,7 +37,7 @@ impl Client {
 
     /// Takes in the backend's LAST_INSERT_ID() and FOUND_ROWS(). False where the former is missing; it is lost then.
     pub(super) fn take_insert_id(&mut self, summary: &Summary) -> bool {
-        let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
+        let row = rows_of(&summary.kept_answer).into_iter().next().unwrap_or_default();
         let aftermath = &mut self.session.aftermath;
         aftermath.found_rows = number(row.get(2)).or(aftermath.found_rows).or(Some(0));
         let told = number(row.first());

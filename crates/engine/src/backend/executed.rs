@@ -5,8 +5,8 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::InFlight;
-use crate::learned::digests::Execution;
-use crate::learned::history::Left;
+use crate::learned::digests::EndedExecution;
+use crate::learned::history::Traces;
 use crate::pool::Pool;
 use crate::scheduling::Scheduling;
 
@@ -36,16 +36,16 @@ impl Scheduling {
         let ended = Ended { took, with_error: summary.error.is_some(), of_long_lane };
         self.count_execution(now, pool, statement, ended);
         let left = match summary.warnings {
-            1.. => Left::Warnings,
-            0 if summary.error.is_some() || !summary.changes.is_empty() => Left::Something,
-            0 => Left::Nothing,
+            1.. => Traces::Warnings,
+            0 if summary.error.is_some() || !summary.changes.is_empty() => Traces::Something,
+            0 => Traces::Nothing,
         };
         self.history.record(statement.fingerprint, took, summary.relayed, left);
     }
 
     /// Counts an execution under its digest, and as work that the limits are measured by.
     pub(super) fn count_execution(&mut self, now: Instant, pool: &Pool, statement: &InFlight, ended: Ended) {
-        let execution = Execution {
+        let execution = EndedExecution {
             fingerprint: statement.fingerprint,
             time: ended.took,
             waited: statement.waited,

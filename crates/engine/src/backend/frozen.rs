@@ -10,7 +10,7 @@ use sql::LexMode;
 use super::diagnostics_area::DiagnosticsArea;
 use super::prepared::Prepared;
 use super::prepared::frozen::FrozenPrepared;
-use super::rights::taken_up::Rights;
+use super::rights::taken_up::BackendRights;
 use super::state::State;
 use super::{
     Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, First, Locks, Opened, Place, Shown,
@@ -36,7 +36,7 @@ pub(crate) struct FrozenBackend {
     since: Distance,
     permit_since: Distance,
     identity: FrozenIdentity,
-    rights: Rights,
+    rights: BackendRights,
     began_at: u64,
     login: BackendLogin,
     session: FrozenSession,

@@ -13,14 +13,14 @@ const SMALLEST_SHARE: usize = 4 << 20;
 
 impl InFlight {
     fn held_bytes(&self) -> usize {
-        self.summary.kept.len() + self.reader.held_bytes()
+        self.summary.kept_answer.len() + self.reader.held_bytes()
     }
 }
 
 impl Summary {
     /// Says whether all of the answer is still kept: nothing has gone on, or been thrown away.
     pub(crate) fn has_kept_all(&self) -> bool {
-        self.kept.len() as u64 == self.relayed
+        self.kept_answer.len() as u64 == self.relayed
     }
 }
 

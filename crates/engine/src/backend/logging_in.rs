@@ -153,7 +153,7 @@ impl LoggingIn<'_> {
             let message = String::from_utf8_lossy(&error.message).into_owned();
             return Err(Refusal { code: error.code, message });
         }
-        let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
+        let row = rows_of(&summary.kept_answer).into_iter().next().unwrap_or_default();
         let mut fields = row.into_iter();
         let found = fields.next().flatten().unwrap_or_default();
         if self.note_role(key, fields.next()) && self.servers[key].is_changing() {
@@ -281,7 +281,7 @@ mod tests {
             }
         }
         wire::put_message(&mut kept, &mut sequence, &row);
-        Summary { kept, ..Summary::default() }
+        Summary { kept_answer: kept, ..Summary::default() }
     }
 
     #[test]

@@ -60,7 +60,7 @@ use seam::{Address, ConnectionId, Instant};
 use wire::{Capabilities, ReplyReader, StatusFlags};
 
 use crate::accounts::IdentityId;
-use crate::coalescing::group::Group;
+use crate::coalescing::group::CoalescedGroup;
 use crate::errors::ServerError;
 use crate::ids::ClientKey;
 use crate::learned::lock_waits::told::SeenWait;
@@ -74,9 +74,9 @@ use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{Charset, SessionId, SessionState};
 use crate::stored_code::{CodeChange, Hidden};
 use crate::workers::places::Origin;
-use crate::workers::serving::Serves;
+use crate::workers::serving::ServedClient;
 use crate::workers::users::Used;
-use rights::taken_up::Rights;
+use rights::taken_up::BackendRights;
 use state::State;
 
 pub(crate) use state::{Idle, Permit, Phase};
@@ -121,7 +121,7 @@ pub(crate) struct Opened {
     pub(crate) origin: Origin,
     /// True until the first statement of a client runs on the backend.
     pub(crate) fresh: bool,
-    /// The backend's number, where a check still has to prove which process the connection leads to ([`crate::cluster::proof`]).
+    /// The backend's number, where a check still has to prove which process the connection leads to ([`crate::cluster::process_proof`]).
     unproved: Option<u64>,
     /// Time until which the backend serves others of its account before the clients in front of them.
     affinity_until: Option<Instant>,
@@ -132,7 +132,7 @@ pub(crate) struct BackendAccount {
     /// The identity that gives the backend its rights.
     pub(crate) identity: IdentityId,
     /// Knowledge of whether the backend still has these rights.
-    pub(crate) rights: Rights,
+    pub(crate) rights: BackendRights,
     /// Number of changes of accounts that had been seen when the first statement in flight here began.
     pub(crate) began_at: u64,
     /// True once the room that the server has for it is left to another worker, as soon as it is closed.
@@ -187,7 +187,7 @@ pub(crate) struct First {
 /// The use of a backend, for all workers to know.
 #[derive(Default)]
 pub(crate) struct Shown {
-    pub(crate) serves: Serves,
+    pub(crate) serves: ServedClient,
     /// Set while the backend counts among those that its user uses: from its first statement until it is free again.
     pub(crate) used: Option<Used>,
 }
@@ -251,7 +251,7 @@ pub(crate) struct InFlight {
     /// Effects on the backend once the preludes have succeeded.
     pub(crate) prelude_effects: PreludeEffects,
     /// Other clients that get the same answer.
-    pub(crate) group: Option<Box<Group>>,
+    pub(crate) group: Option<Box<CoalescedGroup>>,
     /// True where the statement chooses a schema, so that no prelude chose the client's former one.
     pub(crate) chooses_schema: bool,
     /// The stored code that the statement defines, until it is over.
@@ -384,7 +384,7 @@ pub(crate) struct Summary {
     pub(crate) told: u64,
     /// Changes of the latest OK as bytes, where they will be remembered.
     pub(crate) raw_changes: Vec<u8>,
-    pub(crate) kept: Vec<u8>,
+    pub(crate) kept_answer: Vec<u8>,
 }
 
 /// A file that LOAD DATA LOCAL wants of a client.

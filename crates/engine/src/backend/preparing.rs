@@ -234,7 +234,7 @@ impl PreparedStatements<'_> {
         summary: &mut Summary,
     ) -> Prepared {
         let whole = summary.has_kept_all();
-        let mut answer = std::mem::take(&mut summary.kept);
+        let mut answer = std::mem::take(&mut summary.kept_answer);
         if !whole {
             answer = self.servers.of_mut(key).refuse_to_prepare(self.settings, key, request, summary);
         }

@@ -38,7 +38,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The reason where a server takes connections and says nothing.
 pub(crate) const NO_ANSWER: &str = "no answer within backend_connect_timeout";
 
-/// The reason where a member of a group has let a backend log in and is not proved, see [`crate::cluster::proof`].
+/// The reason where a member of a group has let a backend log in and is not proved, see [`crate::cluster::process_proof`].
 pub(crate) const NO_PROOF: &str = "it lets us log in, but its check has not answered within backend_connect_timeout since: it may be a new \
                                    process, in no group";
 

@@ -10,11 +10,11 @@ use crate::client::Client;
 use crate::client::buffered_answer::LARGEST_HELD;
 use crate::client::known_answers::LARGEST_REMEMBERED;
 use crate::cluster::refusal::is_refusal_by_role;
-use crate::coalescing::group::Group;
+use crate::coalescing::group::CoalescedGroup;
 use crate::errors::ServerError;
 use crate::outbox::Outbox;
-use crate::session::known_answers::Question;
-use crate::session::trackers::{self, Told};
+use crate::session::known_answers::KnownQuestion;
+use crate::session::trackers::{self, ToldChanges};
 
 /// Largest answer to a question of our own, in bytes. Such answers are small: the warnings of one statement (max_error_count, 64 by default).
 pub(super) const LARGEST_KEPT: usize = 64 << 10;
@@ -28,9 +28,9 @@ pub(super) struct Relay<'a> {
     pub(super) keep: usize,
     /// True where the kept bytes go to the client at the end, if there are no more than `keep`.
     pub(super) holds: bool,
-    pub(super) group: Option<&'a mut Group>,
+    pub(super) group: Option<&'a mut CoalescedGroup>,
     /// Filter for the changes of its session that the client hears of.
-    pub(super) told: Option<Told<'a>>,
+    pub(super) told: Option<ToldChanges<'a>>,
     /// True where the changes are kept here as they come.
     pub(super) keeps_changes: bool,
     /// The errors that do not go to the client, since its statement goes to another server.
@@ -44,20 +44,20 @@ impl Client {
         match self.request.as_ref().and_then(|request| request.remember.as_ref()) {
             _ if self.awaits_lock() => LARGEST_KEPT,
             _ if self.holds_answer() => LARGEST_HELD,
-            Some(Question::Show(_)) => LARGEST_REMEMBERED,
+            Some(KnownQuestion::Show(_)) => LARGEST_REMEMBERED,
             _ => 0,
         }
     }
 
     /// Says whether the answer to its statement is held until it is whole.
     pub(super) fn holds_answer(&self) -> bool {
-        self.request.as_ref().is_some_and(|request| request.held.is_some() || request.kills.is_some())
+        self.request.as_ref().is_some_and(|request| request.held_for.is_some() || request.kills.is_some())
     }
 
     /// Says whether its statement's changes of the session are remembered.
     pub(super) fn keeps_changes(&self) -> bool {
         let remember = self.request.as_ref().and_then(|request| request.remember.as_ref());
-        matches!(remember, Some(Question::Set(_)))
+        matches!(remember, Some(KnownQuestion::Set(_)))
     }
 }
 
@@ -81,16 +81,17 @@ impl ReplySink for Relay<'_> {
         }
         let all_kept = self.summary.has_kept_all();
         self.summary.relayed += bytes.len() as u64;
-        if self.summary.kept.len() + bytes.len() <= self.keep {
-            self.summary.kept.extend_from_slice(bytes);
+        if self.summary.kept_answer.len() + bytes.len() <= self.keep {
+            self.summary.kept_answer.extend_from_slice(bytes);
             if self.holds && all_kept {
                 return;
             }
         }
-        if let Some(connection) = self.to.filter(|_| self.holds && all_kept && !self.summary.kept.is_empty())
+        if let Some(connection) =
+            self.to.filter(|_| self.holds && all_kept && !self.summary.kept_answer.is_empty())
         {
             // More than is held: what there is goes ahead.
-            self.outbox.send(connection, &std::mem::take(&mut self.summary.kept));
+            self.outbox.send(connection, &std::mem::take(&mut self.summary.kept_answer));
         }
         if let Some(group) = &mut self.group {
             group.collect(bytes);

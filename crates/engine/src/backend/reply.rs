@@ -20,7 +20,7 @@ use crate::cluster::elsewhere::Fate;
 use crate::cluster::sent_before::SentBefore;
 use crate::coalescing::Coalescing;
 use crate::coalescing::followers::followers_of;
-use crate::coalescing::group::Group;
+use crate::coalescing::group::CoalescedGroup;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
@@ -305,7 +305,7 @@ impl Engine {
         key: BackendKey,
         leader: ClientKey,
         statement: &mut InFlight,
-        group: Box<Group>,
+        group: Box<CoalescedGroup>,
     ) {
         let followers = followers_of(&self.clients, &group);
         if statement.summary.prelude_failed {
@@ -335,7 +335,7 @@ impl Engine {
         key: BackendKey,
         leader: ClientKey,
         statement: &mut InFlight,
-        mut group: Box<Group>,
+        mut group: Box<CoalescedGroup>,
         followers: &[ClientKey],
     ) {
         let count = followers.len() as u64;
@@ -373,7 +373,7 @@ impl Engine {
     }
 
     /// Gives the followers the server's answer to SHOW WARNINGS after a group's statement.
-    pub(crate) fn share_diagnostics(&mut self, leader: ClientKey, group: &Group) {
+    pub(crate) fn share_diagnostics(&mut self, leader: ClientKey, group: &CoalescedGroup) {
         let saved = self.clients.get(leader).map(|leader| leader.session.aftermath.diagnostics.clone());
         for follower in followers_of(&self.clients, group) {
             if let Some(saved @ (Diagnostics::Saved { .. } | Diagnostics::Counted { .. })) = &saved {
@@ -384,7 +384,7 @@ impl Engine {
     }
 
     /// Tells the followers that the backend was lost before the answer's end, or is not to be trusted. Nobody knows whether the statement ran.
-    pub(crate) fn group_lost(&mut self, group: &Group) {
+    pub(crate) fn group_lost(&mut self, group: &CoalescedGroup) {
         for follower in followers_of(&self.clients, group) {
             match self.clients[follower].request.is_some() {
                 true => {
@@ -473,7 +473,7 @@ impl Engine {
 
     /// Puts a client's statement back to its place in the queue, unless a KILL QUERY waits to end it: then it is over. Others that waited for
     /// the same answer ask for themselves.
-    fn queue_again(&mut self, key: ClientKey, ends: Ends, group: Option<&Group>) {
+    fn queue_again(&mut self, key: ClientKey, ends: Ends, group: Option<&CoalescedGroup>) {
         let followers = group.map_or_else(Vec::new, |group| followers_of(&self.clients, group));
         self.scheduling.queue_again(self.now, key, &mut self.clients[key]);
         if ends == Ends::WhenAlone {

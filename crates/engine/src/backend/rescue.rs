@@ -17,7 +17,7 @@ use seam::Instant;
 
 use super::{Backend, Ends, InFlight, Owner};
 use crate::client::{Client, Phase, Running};
-use crate::coalescing::group::Group;
+use crate::coalescing::group::CoalescedGroup;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::history::STUCK;
 use crate::request::RequestKind;
@@ -34,7 +34,7 @@ pub(super) struct Rescued {
     /// Order to end the read, as it stood.
     pub(super) ends: Ends,
     /// Clients that wait for its answer.
-    pub(super) group: Option<Box<Group>>,
+    pub(super) group: Option<Box<CoalescedGroup>>,
 }
 
 impl Servers {

@@ -13,7 +13,7 @@ use seam::Instant;
 
 use super::{Afterwards, Phase};
 use crate::accounts::Identities;
-use crate::backend::rights::taken_up::Rights;
+use crate::backend::rights::taken_up::BackendRights;
 use crate::ids::BackendKey;
 use crate::server::Server;
 use crate::servers::Servers;
@@ -37,7 +37,7 @@ impl Servers {
 impl Server {
     /// Says whether the server is to be asked for its count before the accounts are read again.
     pub(crate) fn doubts_rights(&self) -> bool {
-        let in_doubt = |rights| matches!(rights, Rights::Since(_) | Rights::Asked(_));
+        let in_doubt = |rights| matches!(rights, BackendRights::Since(_) | BackendRights::Asked(_));
         !self.control.changes.are_hidden()
             && self.backends.iter().any(|(_, backend)| backend.is_ready() && in_doubt(backend.account.rights))
     }
@@ -45,8 +45,8 @@ impl Server {
     /// Notes that the server is being asked for its count. The answer holds for all rights that were taken up before.
     pub(crate) fn note_question_for_changes(&mut self) {
         for (_, backend) in self.backends.iter_mut() {
-            if let (Phase::Ready, Rights::Since(seen)) = (backend.phase(), backend.account.rights) {
-                backend.account.rights = Rights::Asked(seen);
+            if let (Phase::Ready, BackendRights::Since(seen)) = (backend.phase(), backend.account.rights) {
+                backend.account.rights = BackendRights::Asked(seen);
             }
         }
     }
@@ -69,7 +69,7 @@ impl Server {
             let may_log_in_again = || {
                 accounts.is_some_and(|accounts| identities.lets_in(backend.account.identity, accounts, now))
             };
-            if backend.account.rights != Rights::Doubtful || !may_log_in_again() {
+            if backend.account.rights != BackendRights::Doubtful || !may_log_in_again() {
                 continue;
             }
             backend.afterwards = Afterwards::Close;

@@ -11,7 +11,7 @@ use crate::io::Io;
 use crate::outside::event::Event;
 use crate::outside::limits_reached::SAY_AGAIN;
 use crate::server::Server;
-use crate::server_login::{Way, Withheld};
+use crate::server_login::{ServerChannel, Withheld};
 use crate::settings::{ServerTls, Settings};
 
 impl Server {
@@ -21,7 +21,7 @@ impl Server {
     }
 
     /// Says who else could answer in the place of the server in use.
-    pub(crate) fn way_to_server(&self, settings: &Settings) -> Way {
+    pub(crate) fn way_to_server(&self, settings: &Settings) -> ServerChannel {
         way_to(settings, self.reachability.address)
     }
 
@@ -77,11 +77,13 @@ pub(crate) fn wanted_tls(settings: &Settings, place: usize) -> ServerTls {
 }
 
 /// Says who else could answer at this place in the list of addresses.
-pub(crate) fn way_to(settings: &Settings, place: usize) -> Way {
+pub(crate) fn way_to(settings: &Settings, place: usize) -> ServerChannel {
     match &settings.server[place] {
-        Address::Unix(_) => Way::Socket,
-        Address::Tcp { remote, .. } if settings.trusted_servers.contain(&Peer::Tcp(*remote)) => Way::Trusted,
-        Address::Tcp { .. } | Address::NotFound { .. } => Way::Open,
+        Address::Unix(_) => ServerChannel::Socket,
+        Address::Tcp { remote, .. } if settings.trusted_servers.contain(&Peer::Tcp(*remote)) => {
+            ServerChannel::Trusted
+        }
+        Address::Tcp { .. } | Address::NotFound { .. } => ServerChannel::Open,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::ids::{BackendKey, ClientKey, Table};
 use crate::logins::Logins;
 use crate::pool::Pool;
 use crate::servers::Servers;
-use crate::workers::letter::Ending;
+use crate::workers::letter::ServerKill;
 
 /// Clients and the backends on which their statements go to the servers.
 pub(crate) struct Sending<'a> {
@@ -106,7 +106,7 @@ impl Sending<'_> {
     }
 
     /// Asks the server to end a statement or connection, on an idle backend of the same user.
-    pub(crate) fn kill(&mut self, key: BackendKey, ending: Ending) {
+    pub(crate) fn kill(&mut self, key: BackendKey, ending: ServerKill) {
         self.servers.of_mut(key).idle.remove(key);
         let (owner, text) = (Owner::Abandoned, ending.text());
         self.send_own(key, owner, CommandKind::Query, text.as_bytes(), Expect::ResultSets, 0);

@@ -8,7 +8,7 @@ use super::cleaning::behind_pins;
 use super::preparing::{Prepared, PreparedAgain};
 use super::{Afterwards, InFlight, Owner, Summary};
 use crate::client::Phase;
-use crate::client::backend_lost::{Hears, Held};
+use crate::client::backend_lost::{AfterLoss, Hears};
 use crate::client::prepared::PreparedStatements;
 use crate::client::priority::Priority;
 use crate::client::variables::VariablesBehind;
@@ -243,9 +243,9 @@ impl Engine {
             self.clients[client].count_ended(request, summary);
         }
         let whole = summary.has_kept_all() && !summary.prelude_failed;
-        if let Some(held) = request.held.take().filter(|_| whole) {
+        if let Some(held) = request.held_for.take().filter(|_| whole) {
             let state = &mut self.clients[client];
-            let seen = state.answer_as_seen(&self.pool, held, summary.error.is_some(), &summary.kept);
+            let seen = state.answer_as_seen(&self.pool, held, summary.error.is_some(), &summary.kept_answer);
             self.io.outbox.send(state.connection, &seen);
         } else if request.kills.is_some() && whole {
             self.answer_kill(client, request.answer, summary);
@@ -463,7 +463,7 @@ impl Engine {
         let (warnings, errors) = state.session.aftermath.diagnostics.counts();
         let whole = summary.error.is_none() && summary.has_kept_all();
         if whole {
-            let reply = std::mem::take(&mut summary.kept).into_boxed_slice();
+            let reply = std::mem::take(&mut summary.kept_answer).into_boxed_slice();
             // max_error_count bounds what is kept, not what is counted; an error packet tells of one condition.
             let warnings =
                 warnings.max(summary.counts.rows.map_or(0, |rows| u16::try_from(rows).unwrap_or(u16::MAX)));
@@ -576,16 +576,16 @@ impl Engine {
     /// Tells a client of the loss of its backend between two statements.
     pub(super) fn holder_lost(&mut self, key: ClientKey) {
         let Some(client) = self.clients.get_mut(key) else { return };
-        let held = client.lose_held();
-        if held == Held::Log {
+        let held = client.lose_held_backend();
+        if held == AfterLoss::Log {
             let why = "the server closed the connection of this replica";
             return self.close_client(key, ClosedFor::BackendLost, why);
         }
         self.clients.server_keeps_up(key, &mut self.io.outbox);
         match held {
-            Held::Log | Held::Idle => {}
-            Held::Answered => self.resume.push(key),
-            Held::NextStatement(lost) => {
+            AfterLoss::Log | AfterLoss::Idle => {}
+            AfterLoss::Answered => self.resume.push(key),
+            AfterLoss::NextStatement(lost) => {
                 self.scheduling.scheduler.remove(key);
                 let answer = self.take_request(key).map_or(1, |request| request.answer);
                 self.clients[key].cancel();

@@ -359,7 +359,7 @@ impl SessionOnBackend<'_> {
     pub(super) fn take_in_answer(&mut self, summary: &mut Summary) {
         let asked = *self.client.session.unreported.take().unwrap_or_default();
         self.take_in_rest(&asked, summary);
-        let row = rows_of(&summary.kept).into_iter().next().unwrap_or_default();
+        let row = rows_of(&summary.kept_answer).into_iter().next().unwrap_or_default();
         if let Some((found, values)) = row.split_first().filter(|(_, values)| values.len() == asked.len()) {
             self.note_unreported(&asked, BTreeSet::new());
             let aftermath = &mut self.client.session.aftermath;

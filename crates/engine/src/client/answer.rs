@@ -22,7 +22,7 @@ use crate::request::{Request, RequestKind};
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::aftermath::{Diagnostics, Reader};
-use crate::session::known_answers::Question;
+use crate::session::known_answers::KnownQuestion;
 use crate::session::trackers::told_of_unstarted;
 use crate::session::{SessionTables, Sessions};
 use crate::settings::Settings;
@@ -65,7 +65,7 @@ impl Client {
     fn is_rolled_back(&mut self) {
         self.backend = None;
         self.end_statement();
-        self.loss.lost = None;
+        self.loss.kind = None;
         self.transaction.unstarted = None;
         self.session.status =
             self.session.status.without(StatusFlags::IN_TRANS).without(StatusFlags::IN_TRANS_READONLY);
@@ -221,7 +221,7 @@ impl Answers<'_> {
         statement: &Classification,
         text: &[u8],
         answer: u8,
-        remember: &mut Option<Question>,
+        remember: &mut Option<KnownQuestion>,
     ) -> bool {
         let client = &mut self.clients[key];
         match self.sessions.known_answer(self.settings, client, statement, text, answer) {

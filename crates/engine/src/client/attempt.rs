@@ -65,7 +65,7 @@ pub(crate) struct Attempt {
     pub(super) collation: u8,
     /// The method by which the client answers. `None` for a method that is not spoken here.
     pub(super) method: Option<Method>,
-    pub(super) answer: Answer,
+    pub(super) answer: LoginAnswer,
     /// The name of the user of this machine that the client is, once it was looked up.
     pub(super) socket_user: Option<Option<Vec<u8>>>,
     /// True once the client has asked for our public key. Once is enough.
@@ -105,7 +105,7 @@ impl Attempt {
             collation: 0,
             // A client that names no method answers by the one that all know.
             method: Method::of_name(auth_plugin.unwrap_or_default()),
-            answer: Answer::Token(Zeroizing::new(token.to_vec())),
+            answer: LoginAnswer::Token(Zeroizing::new(token.to_vec())),
             socket_user: None,
             has_asked_for_key: false,
             task: 0,
@@ -129,7 +129,7 @@ impl std::fmt::Debug for Attempt {
 }
 
 /// A client's proof of its password, as it came or as it was judged.
-pub(crate) enum Answer {
+pub(crate) enum LoginAnswer {
     /// The client's answer to the scramble.
     Token(Zeroizing<Vec<u8>>),
     /// The password, in a form that is still to be looked at.
@@ -137,14 +137,14 @@ pub(crate) enum Answer {
     /// The password, and whether it matches what the server stored.
     Checked { password: Arc<Password>, stored: Vec<u8>, right: bool },
     /// The password, and the server's own word on it.
-    Judged { password: Arc<Password>, question: Question, right: bool },
+    Judged { password: Arc<Password>, question: PasswordQuestion, right: bool },
     /// A signature, and whether the owner of this key has made it.
     Signed { signature: Zeroizing<Vec<u8>>, public_key: [u8; 32], right: bool },
     /// Nothing that can be understood.
     Nonsense,
 }
 
-impl Answer {
+impl LoginAnswer {
     /// Says whether the answer is that there is no password.
     pub(crate) fn is_empty(&self) -> bool {
         // A zero byte is what the SHA-2 methods send then (caching_sha2_password_auth_client).
@@ -153,7 +153,7 @@ impl Answer {
 }
 
 /// The verdict on an attempt, by the accounts as we know them.
-pub(crate) enum Verdict {
+pub(crate) enum LoginVerdict {
     Accepted(Arc<Account>, Secret),
     Denied,
     /// The password was right, but the account is locked.
@@ -181,7 +181,7 @@ pub(crate) enum Verdict {
     InTheOpen,
 }
 
-impl Verdict {
+impl LoginVerdict {
     /// Returns the reason under which a refused login is counted.
     pub(crate) fn refused_for(&self, is_malformed: bool) -> RefusedFor {
         match self {
@@ -199,13 +199,13 @@ impl Verdict {
 /// A question to the server about a user's password. The answer holds for that user alone, and not for others that the
 /// same account lets in (an anonymous one), nor for accounts about which the same service is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct PasswordQuestion {
     pub(super) whose: IdentityKey,
     /// The server's stored setting, which names the service that the server asks.
     pub(super) stored: Vec<u8>,
 }
 
-impl Question {
+impl PasswordQuestion {
     /// Makes the question about a user. `None` where the account does not let the server ask others.
     pub(super) fn about(user: &[u8], account: &Account) -> Option<Self> {
         let stored = account.credential.delegated()?.clone();

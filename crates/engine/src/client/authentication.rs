@@ -15,7 +15,7 @@ use wire::{AuthSwitch, Capabilities, sha2_password};
 use zeroize::Zeroizing;
 
 use super::Client;
-use super::attempt::{Answer, Attempt, Login, Verdict};
+use super::attempt::{Attempt, Login, LoginAnswer, LoginVerdict};
 use super::resume::Resume;
 use crate::accounts::failed_logins::network;
 use crate::accounts::method::Method;
@@ -35,7 +35,7 @@ const SIGNATURE_LEN: usize = 64;
 
 /// The outcome of a login, as far as it can be told.
 #[must_use]
-pub(crate) enum Outcome {
+pub(crate) enum AuthenticationOutcome {
     /// The login waits: for the client, for another thread, or for a fresh copy of the accounts.
     Waits,
     /// The client is the user that it claims to be. Backends prove that with this secret.
@@ -43,7 +43,7 @@ pub(crate) enum Outcome {
     /// The server has to judge the password.
     Claims(Box<Attempt>),
     /// The login is refused with this verdict.
-    Refused(Box<Attempt>, Verdict),
+    Refused(Box<Attempt>, LoginVerdict),
 }
 
 /// The logins of clients, and the state that is looked at and changed to judge them.
@@ -66,8 +66,8 @@ impl Pool {
         account: &Arc<Account>,
         stored: &[u8],
         attempt: &Attempt,
-    ) -> Option<Verdict> {
-        let Answer::Token(token) = &attempt.answer else { return None };
+    ) -> Option<LoginVerdict> {
+        let LoginAnswer::Token(token) = &attempt.answer else { return None };
         if stored.is_empty() || attempt.answer.is_empty() {
             return None;
         }
@@ -84,11 +84,11 @@ impl Pool {
         account: &Arc<Account>,
         stored: &[u8],
         attempt: &Attempt,
-    ) -> Verdict {
+    ) -> LoginVerdict {
         match &attempt.answer {
             answer if stored.is_empty() && answer.is_empty() => accepted(account, Secret::None),
-            answer if stored.is_empty() || answer.is_empty() => Verdict::Denied,
-            Answer::Checked { password, stored: checked, right: true } if checked == stored => {
+            answer if stored.is_empty() || answer.is_empty() => LoginVerdict::Denied,
+            LoginAnswer::Checked { password, stored: checked, right: true } if checked == stored => {
                 let whose = account.password_key();
                 self.workers.passwords.remember(&whose, stored, password, now);
                 accepted(account, Secret::Password(Arc::clone(password)))
@@ -107,14 +107,17 @@ impl Logins {
         account: &Arc<Account>,
         client: &Client,
         attempt: &Attempt,
-    ) -> Verdict {
-        let refused =
-            if account.credential == Credential::Socket { Verdict::NotThatUser } else { Verdict::Denied };
+    ) -> LoginVerdict {
+        let refused = if account.credential == Credential::Socket {
+            LoginVerdict::NotThatUser
+        } else {
+            LoginVerdict::Denied
+        };
         let Peer::Unix { uid } = client.peer else { return refused };
         match &attempt.socket_user {
-            None => Verdict::NeedsUserName(uid),
+            None => LoginVerdict::NeedsUserName(uid),
             Some(Some(name)) if account.socket_users.contains(name) => {
-                Verdict::Accepted(Arc::clone(account), self.mapped_secret(settings, account, attempt))
+                LoginVerdict::Accepted(Arc::clone(account), self.mapped_secret(settings, account, attempt))
             }
             Some(_) => refused,
         }
@@ -134,7 +137,7 @@ impl Authentication<'_> {
         key: ClientKey,
         attempt: Box<Attempt>,
         fresh_scramble: bool,
-    ) -> Outcome {
+    ) -> AuthenticationOutcome {
         let Some(method) = self.method_for(key, &attempt) else { return self.judge(key, attempt) };
         let speaks = self.clients[key].capabilities.contains(Capabilities::PLUGIN_AUTH);
         if speaks && (fresh_scramble || attempt.method != Some(method)) {
@@ -156,7 +159,12 @@ impl Authentication<'_> {
         }
     }
 
-    fn switch_method(&mut self, key: ClientKey, mut attempt: Box<Attempt>, method: Method) -> Outcome {
+    fn switch_method(
+        &mut self,
+        key: ClientKey,
+        mut attempt: Box<Attempt>,
+        method: Method,
+    ) -> AuthenticationOutcome {
         attempt.scramble = self.io.entropy.scramble();
         attempt.method = Some(method);
         let mut data = attempt.scramble.to_vec();
@@ -174,14 +182,14 @@ impl Authentication<'_> {
     }
 
     /// Asks the client for the password itself.
-    fn ask_for_password(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> Outcome {
+    fn ask_for_password(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> AuthenticationOutcome {
         if attempt.method == Some(Method::CachingSha2) {
             let payload = [sha2_password::MORE_DATA_HEADER, sha2_password::FULL_AUTHENTICATION];
             self.send_in_login(key, &mut attempt, &payload);
             return self.await_answer(key, Login::PasswordAsked(attempt));
         }
         // sha256_password: the answer to the scramble is the password, or the wish for our key.
-        let Answer::Token(token) = std::mem::replace(&mut attempt.answer, Answer::Nonsense) else {
+        let LoginAnswer::Token(token) = std::mem::replace(&mut attempt.answer, LoginAnswer::Nonsense) else {
             return self.judge(key, attempt);
         };
         self.password_sent(key, attempt, &token)
@@ -193,7 +201,7 @@ impl Authentication<'_> {
         key: ClientKey,
         mut attempt: Box<Attempt>,
         payload: &[u8],
-    ) -> Outcome {
+    ) -> AuthenticationOutcome {
         let asks_for_key = match attempt.method {
             Some(Method::Sha256) => [sha2_password::REQUEST_PUBLIC_KEY_SHA256],
             _ => [sha2_password::REQUEST_PUBLIC_KEY],
@@ -201,23 +209,23 @@ impl Authentication<'_> {
         let method = attempt.method.unwrap_or(Method::CachingSha2);
         attempt.answer = if self.clients[key].may_send_password(method) {
             let clear = payload.strip_suffix(&[0]).unwrap_or(payload);
-            Answer::Sent(Proof::Clear(Arc::new(Password::new(Zeroizing::new(clear.to_vec())))))
+            LoginAnswer::Sent(Proof::Clear(Arc::new(Password::new(Zeroizing::new(clear.to_vec())))))
         } else if payload == asks_for_key && !attempt.has_asked_for_key {
             attempt.has_asked_for_key = true;
             return self.have_done(key, attempt, Work::PublicKey);
         } else {
-            Answer::Sent(Proof::Encrypted { bytes: payload.to_vec(), scramble: attempt.scramble })
+            LoginAnswer::Sent(Proof::Encrypted { bytes: payload.to_vec(), scramble: attempt.scramble })
         };
         self.judge(key, attempt)
     }
 
     /// Takes in what another thread has found for a client's login.
-    pub(super) fn take_finding(&mut self, client: ClientRef, finding: Finding) -> Outcome {
+    pub(super) fn take_finding(&mut self, client: ClientRef, finding: Finding) -> AuthenticationOutcome {
         let key = client.key;
-        let Some(client) = self.clients.find_mut(client) else { return Outcome::Waits };
+        let Some(client) = self.clients.find_mut(client) else { return AuthenticationOutcome::Waits };
         let waits = |login: &Login| matches!(login, Login::AwaitingFinding(_));
         let Some(Login::AwaitingFinding(mut attempt)) = client.take_login(waits) else {
-            return Outcome::Waits;
+            return AuthenticationOutcome::Waits;
         };
         match finding {
             Finding::PublicKey(Some(public_key)) => {
@@ -227,13 +235,15 @@ impl Authentication<'_> {
             }
             Finding::Password(Some((password, right))) => {
                 let stored = std::mem::take(&mut attempt.checking);
-                attempt.answer = Answer::Checked { password, stored, right };
+                attempt.answer = LoginAnswer::Checked { password, stored, right };
                 self.judge(key, attempt)
             }
             Finding::Signature(right) => {
                 let public_key = attempt.checking.as_slice().try_into().unwrap_or_default();
-                if let Answer::Token(signature) = std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
-                    attempt.answer = Answer::Signed { signature, public_key, right };
+                if let LoginAnswer::Token(signature) =
+                    std::mem::replace(&mut attempt.answer, LoginAnswer::Nonsense)
+                {
+                    attempt.answer = LoginAnswer::Signed { signature, public_key, right };
                 }
                 self.judge(key, attempt)
             }
@@ -248,28 +258,28 @@ impl Authentication<'_> {
             | Finding::Accounts(_)
             | Finding::Code(_)
             | Finding::Lost => {
-                attempt.answer = Answer::Nonsense;
+                attempt.answer = LoginAnswer::Nonsense;
                 self.judge(key, attempt)
             }
         }
     }
 
     /// Decides on an attempt by the accounts as we know them. Where they say no, a fresh copy of them decides.
-    pub(super) fn judge(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> Outcome {
+    pub(super) fn judge(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> AuthenticationOutcome {
         match self.verdict(&self.clients[key], &attempt) {
-            Verdict::Accepted(account, secret) => {
-                let by_token = matches!(attempt.answer, Answer::Token(_));
+            LoginVerdict::Accepted(account, secret) => {
+                let by_token = matches!(attempt.answer, LoginAnswer::Token(_));
                 if by_token && attempt.method == Some(Method::CachingSha2) && secret.password().is_some() {
                     let payload = [sha2_password::MORE_DATA_HEADER, sha2_password::FAST_AUTHENTICATION];
                     self.send_in_login(key, &mut attempt, &payload);
                 }
-                Outcome::LogsIn(account, secret, attempt)
+                AuthenticationOutcome::LogsIn(account, secret, attempt)
             }
-            Verdict::NeedsPassword => self.ask_for_password(key, attempt),
-            Verdict::NeedsSignature(public_key) => self.check_signature(key, attempt, public_key),
-            Verdict::NeedsUserName(uid) => self.have_done(key, attempt, Work::UserName { uid }),
-            Verdict::NeedsCheck(stored) => self.check_password(key, attempt, stored),
-            Verdict::NeedsServer => Outcome::Claims(attempt),
+            LoginVerdict::NeedsPassword => self.ask_for_password(key, attempt),
+            LoginVerdict::NeedsSignature(public_key) => self.check_signature(key, attempt, public_key),
+            LoginVerdict::NeedsUserName(uid) => self.have_done(key, attempt, Work::UserName { uid }),
+            LoginVerdict::NeedsCheck(stored) => self.check_password(key, attempt, stored),
+            LoginVerdict::NeedsServer => AuthenticationOutcome::Claims(attempt),
             verdict => {
                 if attempt.needs_copy == 0 {
                     attempt.needs_copy = self.server.control.next_accounts_copy();
@@ -280,21 +290,21 @@ impl Authentication<'_> {
                     self.server.control.ask_for_accounts();
                     self.clients[key].wait_in_login(Login::AwaitingAccounts(attempt));
                     self.logins.awaiting_accounts.push(self.clients.ref_to(key));
-                    Outcome::Waits
+                    AuthenticationOutcome::Waits
                 } else {
-                    Outcome::Refused(attempt, verdict)
+                    AuthenticationOutcome::Refused(attempt, verdict)
                 }
             }
         }
     }
 
     /// Decides on a login that has waited for a fresh copy of the accounts. The copy is there, or will not come.
-    pub(super) fn judge_again(&mut self, client: ClientRef) -> Outcome {
-        let Some(waiting) = self.clients.find_mut(client) else { return Outcome::Waits };
+    pub(super) fn judge_again(&mut self, client: ClientRef) -> AuthenticationOutcome {
+        let Some(waiting) = self.clients.find_mut(client) else { return AuthenticationOutcome::Waits };
         let waits = |login: &Login| matches!(login, Login::AwaitingAccounts(_));
         match waiting.take_login(waits) {
             Some(Login::AwaitingAccounts(attempt)) => self.authenticate(client.key, attempt, false),
-            _ => Outcome::Waits,
+            _ => AuthenticationOutcome::Waits,
         }
     }
 
@@ -303,83 +313,92 @@ impl Authentication<'_> {
         key: ClientKey,
         mut attempt: Box<Attempt>,
         public_key: [u8; 32],
-    ) -> Outcome {
-        let signature = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
-            Answer::Token(signature) | Answer::Signed { signature, .. } => signature,
+    ) -> AuthenticationOutcome {
+        let signature = match std::mem::replace(&mut attempt.answer, LoginAnswer::Nonsense) {
+            LoginAnswer::Token(signature) | LoginAnswer::Signed { signature, .. } => signature,
             _ => return self.judge(key, attempt),
         };
-        attempt.answer = Answer::Token(signature.clone());
+        attempt.answer = LoginAnswer::Token(signature.clone());
         attempt.checking = public_key.to_vec();
         let nonce = attempt.nonce;
         self.have_done(key, attempt, Work::Verify { public_key, nonce, signature })
     }
 
-    fn check_password(&mut self, key: ClientKey, mut attempt: Box<Attempt>, stored: Vec<u8>) -> Outcome {
-        let proof = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
-            Answer::Sent(proof) => proof,
-            Answer::Checked { password, .. } | Answer::Judged { password, .. } => Proof::Clear(password),
-            Answer::Token(_) | Answer::Signed { .. } | Answer::Nonsense => return self.judge(key, attempt),
+    fn check_password(
+        &mut self,
+        key: ClientKey,
+        mut attempt: Box<Attempt>,
+        stored: Vec<u8>,
+    ) -> AuthenticationOutcome {
+        let proof = match std::mem::replace(&mut attempt.answer, LoginAnswer::Nonsense) {
+            LoginAnswer::Sent(proof) => proof,
+            LoginAnswer::Checked { password, .. } | LoginAnswer::Judged { password, .. } => {
+                Proof::Clear(password)
+            }
+            LoginAnswer::Token(_) | LoginAnswer::Signed { .. } | LoginAnswer::Nonsense => {
+                return self.judge(key, attempt);
+            }
         };
         attempt.checking.clone_from(&stored);
         self.have_done(key, attempt, Work::Check { stored, proof })
     }
 
     /// Gives another thread this work. The login goes on once it is done.
-    fn have_done(&mut self, key: ClientKey, mut attempt: Box<Attempt>, work: Work) -> Outcome {
+    fn have_done(&mut self, key: ClientKey, mut attempt: Box<Attempt>, work: Work) -> AuthenticationOutcome {
         let asker = Asker::Client(self.clients.ref_to(key));
         let network = network(&self.clients[key].peer);
         attempt.task = self.io.tasks.give(asker, work, network);
         self.clients[key].wait_in_login(Login::AwaitingFinding(attempt));
-        Outcome::Waits
+        AuthenticationOutcome::Waits
     }
 
-    fn verdict(&self, client: &Client, attempt: &Attempt) -> Verdict {
-        let Some(facts) = &self.server.facts else { return Verdict::Denied };
+    fn verdict(&self, client: &Client, attempt: &Attempt) -> LoginVerdict {
+        let Some(facts) = &self.server.facts else { return LoginVerdict::Denied };
         let Some(account) = facts.accounts.find(&attempt.user, &client.peer, facts.name_resolution) else {
             // As if it were there: nobody is to find out which accounts are.
             return match facts.method {
-                Method::Native => Verdict::Denied,
-                method if attempt.method != Some(method) => Verdict::TooOld,
-                _ if attempt.answer.is_empty() => Verdict::Denied,
+                Method::Native => LoginVerdict::Denied,
+                method if attempt.method != Some(method) => LoginVerdict::TooOld,
+                _ if attempt.answer.is_empty() => LoginVerdict::Denied,
                 _ => check(attempt, facts.accounts.nobody()),
             };
         };
         let proof = match self.proof_of_either(account, client, attempt) {
-            Verdict::Denied if !account.socket_users.is_empty() => {
+            LoginVerdict::Denied if !account.socket_users.is_empty() => {
                 self.logins.proof_by_socket(self.settings, account, client, attempt)
             }
             proof => proof,
         };
         let secret = match proof {
-            Verdict::Accepted(_, secret) => secret,
+            LoginVerdict::Accepted(_, secret) => secret,
             verdict => return verdict,
         };
         // The order of acl_authenticate.
         if account.locked {
-            Verdict::Locked
+            LoginVerdict::Locked
         } else if !account.requirement.is_met(client.tls()) {
-            Verdict::Insecure
+            LoginVerdict::Insecure
         } else if account.expired {
-            Verdict::Expired
+            LoginVerdict::Expired
         } else {
-            Verdict::Accepted(Arc::clone(account), secret)
+            LoginVerdict::Accepted(Arc::clone(account), secret)
         }
     }
 
     /// Judges by the account's password or, where that is not it, by the account's former one.
-    fn proof_of_either(&self, account: &Arc<Account>, client: &Client, attempt: &Attempt) -> Verdict {
+    fn proof_of_either(&self, account: &Arc<Account>, client: &Client, attempt: &Attempt) -> LoginVerdict {
         let Some(second) = &account.second else {
             return self.proof(account, &account.credential, client, attempt);
         };
         // The former one is checked when the other was found wrong.
-        if matches!(&attempt.answer, Answer::Checked { stored, .. } if second.stored() == Some(stored)) {
+        if matches!(&attempt.answer, LoginAnswer::Checked { stored, .. } if second.stored() == Some(stored)) {
             return self.proof(account, second, client, attempt);
         }
         match self.proof(account, &account.credential, client, attempt) {
-            Verdict::Denied => self.proof(account, second, client, attempt),
-            Verdict::NeedsPassword => match self.proof(account, second, client, attempt) {
-                accepted @ Verdict::Accepted(..) => accepted,
-                _ => Verdict::NeedsPassword,
+            LoginVerdict::Denied => self.proof(account, second, client, attempt),
+            LoginVerdict::NeedsPassword => match self.proof(account, second, client, attempt) {
+                accepted @ LoginVerdict::Accepted(..) => accepted,
+                _ => LoginVerdict::NeedsPassword,
             },
             verdict => verdict,
         }
@@ -392,14 +411,14 @@ impl Authentication<'_> {
         credential: &Credential,
         client: &Client,
         attempt: &Attempt,
-    ) -> Verdict {
+    ) -> LoginVerdict {
         match credential {
-            Credential::Other(plugin) => Verdict::Unsupported(plugin.clone()),
-            Credential::Socket => Verdict::Denied,
-            Credential::Delegated(_) if !client.may_send_password(Method::Clear) => Verdict::InTheOpen,
-            _ if credential.method() != attempt.method => Verdict::TooOld,
+            Credential::Other(plugin) => LoginVerdict::Unsupported(plugin.clone()),
+            Credential::Socket => LoginVerdict::Denied,
+            Credential::Delegated(_) if !client.may_send_password(Method::Clear) => LoginVerdict::InTheOpen,
+            _ if credential.method() != attempt.method => LoginVerdict::TooOld,
             Credential::Empty if attempt.answer.is_empty() => accepted(account, Secret::None),
-            Credential::Empty | Credential::Unmatchable => Verdict::Denied,
+            Credential::Empty | Credential::Unmatchable => LoginVerdict::Denied,
             Credential::Native(stage2) => proof_by_native_password(account, stage2, attempt),
             Credential::Ed25519(public_key) => self.proof_by_signature(account, public_key, attempt),
             Credential::Delegated(stored) => proof_by_server(account, stored, attempt),
@@ -418,16 +437,18 @@ impl Authentication<'_> {
         account: &Arc<Account>,
         public_key: &[u8; 32],
         attempt: &Attempt,
-    ) -> Verdict {
+    ) -> LoginVerdict {
         match &attempt.answer {
-            Answer::Token(signature) if signature.len() == SIGNATURE_LEN => {
-                Verdict::NeedsSignature(*public_key)
+            LoginAnswer::Token(signature) if signature.len() == SIGNATURE_LEN => {
+                LoginVerdict::NeedsSignature(*public_key)
             }
-            Answer::Signed { public_key: by, .. } if by != public_key => Verdict::NeedsSignature(*public_key),
-            Answer::Signed { right: true, .. } => {
+            LoginAnswer::Signed { public_key: by, .. } if by != public_key => {
+                LoginVerdict::NeedsSignature(*public_key)
+            }
+            LoginAnswer::Signed { right: true, .. } => {
                 accepted(account, self.logins.mapped_secret(self.settings, account, attempt))
             }
-            _ => Verdict::Denied,
+            _ => LoginVerdict::Denied,
         }
     }
 
@@ -439,14 +460,14 @@ impl Authentication<'_> {
     }
 
     /// Waits for the client's next packet as a part of the login, for as long as a login may take.
-    fn await_answer(&mut self, key: ClientKey, login: Login) -> Outcome {
+    fn await_answer(&mut self, key: ClientKey, login: Login) -> AuthenticationOutcome {
         let until = self.now + self.settings.connect_timeout;
         let client = self.clients.ref_to(key);
         self.clients[key].wait_in_login(login);
         self.logins.begin(until, client, &mut self.clients[key].login);
         // It may have sent ahead.
         self.resume.push(key);
-        Outcome::Waits
+        AuthenticationOutcome::Waits
     }
 }
 
@@ -458,42 +479,46 @@ impl Client {
     }
 }
 
-fn accepted(account: &Arc<Account>, secret: Secret) -> Verdict {
-    Verdict::Accepted(Arc::clone(account), secret)
+fn accepted(account: &Arc<Account>, secret: Secret) -> LoginVerdict {
+    LoginVerdict::Accepted(Arc::clone(account), secret)
 }
 
-fn proof_by_native_password(account: &Arc<Account>, stage2: &[u8; 20], attempt: &Attempt) -> Verdict {
-    let Answer::Token(token) = &attempt.answer else { return Verdict::Denied };
+fn proof_by_native_password(account: &Arc<Account>, stage2: &[u8; 20], attempt: &Attempt) -> LoginVerdict {
+    let LoginAnswer::Token(token) = &attempt.answer else { return LoginVerdict::Denied };
     match wire::native_password::verify(token, &attempt.scramble, stage2) {
         Some(stage1) => accepted(account, Secret::Native(Zeroizing::new(stage1))),
-        None => Verdict::Denied,
+        None => LoginVerdict::Denied,
     }
 }
 
 /// Judges by what the server itself says of the password.
-fn proof_by_server(account: &Arc<Account>, stored: &[u8], attempt: &Attempt) -> Verdict {
+fn proof_by_server(account: &Arc<Account>, stored: &[u8], attempt: &Attempt) -> LoginVerdict {
     match &attempt.answer {
-        Answer::Judged { password, question, right } if question.is_about(&attempt.user, account, stored) => {
+        LoginAnswer::Judged { password, question, right }
+            if question.is_about(&attempt.user, account, stored) =>
+        {
             match (right, password.clear().is_empty()) {
-                (false, _) => Verdict::Denied,
+                (false, _) => LoginVerdict::Denied,
                 (true, true) => accepted(account, Secret::None),
                 (true, false) => accepted(account, Secret::Password(Arc::clone(password))),
             }
         }
-        Answer::Token(_) | Answer::Checked { .. } | Answer::Judged { .. } => Verdict::NeedsServer,
-        Answer::Sent(_) | Answer::Signed { .. } | Answer::Nonsense => Verdict::Denied,
+        LoginAnswer::Token(_) | LoginAnswer::Checked { .. } | LoginAnswer::Judged { .. } => {
+            LoginVerdict::NeedsServer
+        }
+        LoginAnswer::Sent(_) | LoginAnswer::Signed { .. } | LoginAnswer::Nonsense => LoginVerdict::Denied,
     }
 }
 
 /// Returns the next step towards a verdict by a password and what the server stores.
-fn check(attempt: &Attempt, stored: &[u8]) -> Verdict {
+fn check(attempt: &Attempt, stored: &[u8]) -> LoginVerdict {
     match &attempt.answer {
-        Answer::Token(_) => Verdict::NeedsPassword,
-        Answer::Checked { stored: checked, .. } if checked == stored => Verdict::Denied,
-        Answer::Sent(_) | Answer::Checked { .. } | Answer::Judged { .. } => {
-            Verdict::NeedsCheck(stored.to_vec())
+        LoginAnswer::Token(_) => LoginVerdict::NeedsPassword,
+        LoginAnswer::Checked { stored: checked, .. } if checked == stored => LoginVerdict::Denied,
+        LoginAnswer::Sent(_) | LoginAnswer::Checked { .. } | LoginAnswer::Judged { .. } => {
+            LoginVerdict::NeedsCheck(stored.to_vec())
         }
-        Answer::Signed { .. } | Answer::Nonsense => Verdict::Denied,
+        LoginAnswer::Signed { .. } | LoginAnswer::Nonsense => LoginVerdict::Denied,
     }
 }
 

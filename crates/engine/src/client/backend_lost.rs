@@ -1,6 +1,6 @@
 //! The loss of a client's backend. The fate of the client follows from what it had there.
 
-use super::{Client, Lost, Phase, Running};
+use super::{Client, LossKind, Phase, Running};
 use crate::request::RequestKind;
 
 /// The message to a client that has lost the backend with its statement.
@@ -17,13 +17,13 @@ pub(crate) enum Hears {
 
 /// The state of a client that has lost its backend between two statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum AfterLoss {
     /// The client was reading the binary log, which ends with the connection.
     Log,
     /// The client's statement is answered, and Onramp was asking for what follows from that.
     Answered,
     /// The client's next statement waits, and is answered with this loss.
-    NextStatement(Lost),
+    NextStatement(LossKind),
     /// The client hears of the loss with its next command, if there is one.
     Idle,
 }
@@ -52,19 +52,19 @@ impl Client {
     }
 
     /// Notes that the client has lost its backend between two statements.
-    pub(crate) fn lose_held(&mut self) -> Held {
+    pub(crate) fn lose_held_backend(&mut self) -> AfterLoss {
         self.backend = None;
         // The servers close the connection behind the end of the binary log (dispatch_command: COM_BINLOG_DUMP).
         if self.session.pins.replicates() {
-            return Held::Log;
+            return AfterLoss::Log;
         }
         self.session.aftermath.insert_id_lost();
         // What was still to be asked for only this backend knew.
         let has_state_there = !self.session.pins.is_empty() || self.session.unreported.is_some();
-        self.loss.lost = match (has_state_there, self.in_transaction()) {
-            _ if self.loss.lost == Some(Lost::Server) => self.loss.lost,
-            (true, _) => Some(Lost::PinnedState),
-            (false, true) => Some(Lost::Transaction),
+        self.loss.kind = match (has_state_there, self.in_transaction()) {
+            _ if self.loss.kind == Some(LossKind::Server) => self.loss.kind,
+            (true, _) => Some(LossKind::PinnedState),
+            (false, true) => Some(LossKind::Transaction),
             (false, false) => None,
         };
         match self.phase() {
@@ -72,10 +72,10 @@ impl Client {
                 // Its answer is not lost, and has told how many warnings there were.
                 self.end_statement();
                 self.session.aftermath.diagnostics.lose_texts();
-                Held::Answered
+                AfterLoss::Answered
             }
-            Phase::Queued => Held::NextStatement(self.loss.lost.unwrap_or(Lost::Transaction)),
-            _ => Held::Idle,
+            Phase::Queued => AfterLoss::NextStatement(self.loss.kind.unwrap_or(LossKind::Transaction)),
+            _ => AfterLoss::Idle,
         }
     }
 }
@@ -124,14 +124,20 @@ mod tests {
     fn between_statements_the_loss_is_kept_for_the_next_one() {
         let mut engine = engine(1, Settings::default());
         let client = &mut engine.clients[client_key(0)];
-        assert_eq!((client.lose_held(), client.loss.lost), (Held::Idle, None));
+        assert_eq!((client.lose_held_backend(), client.loss.kind), (AfterLoss::Idle, None));
         client.session.status = StatusFlags::IN_TRANS;
-        assert_eq!((client.lose_held(), client.loss.lost), (Held::Idle, Some(Lost::Transaction)));
+        assert_eq!(
+            (client.lose_held_backend(), client.loss.kind),
+            (AfterLoss::Idle, Some(LossKind::Transaction))
+        );
         client.session.pins = Pins::STATE_CHANGE;
         client.set_phase(Phase::Queued);
-        assert_eq!(client.lose_held(), Held::NextStatement(Lost::PinnedState));
-        client.loss.lost = Some(Lost::Server);
+        assert_eq!(client.lose_held_backend(), AfterLoss::NextStatement(LossKind::PinnedState));
+        client.loss.kind = Some(LossKind::Server);
         client.set_phase(Phase::Settling);
-        assert_eq!((client.lose_held(), client.loss.lost), (Held::Answered, Some(Lost::Server)));
+        assert_eq!(
+            (client.lose_held_backend(), client.loss.kind),
+            (AfterLoss::Answered, Some(LossKind::Server))
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Answers that are held to their end, and go to their client as it is to see them. The parts that a backend says of
 //! itself are put in terms of the client.
 
-use super::held_answer::Held;
+use super::held_answer::HeldFor;
 use super::statement_counters::Counters;
 use super::{Client, counters, process_list};
 use crate::pool::Pool;
@@ -14,7 +14,7 @@ pub(crate) const LARGEST_HELD: usize = 1 << 20;
 impl Pool {
     /// Notes which clients the server's threads serve, where a list of them is about to be asked for.
     pub(crate) fn note_served(&self, request: &mut Request) {
-        if let Some(Held::ProcessList(served)) = &mut request.held {
+        if let Some(HeldFor::ProcessList(served)) = &mut request.held_for {
             *served = self.workers.serving.now().into();
         }
     }
@@ -22,20 +22,26 @@ impl Pool {
 
 impl Client {
     /// Returns the answer that goes to the client, now that the whole answer is there.
-    pub(crate) fn answer_as_seen(&mut self, pool: &Pool, held: Held, failed: bool, answer: &[u8]) -> Vec<u8> {
+    pub(crate) fn answer_as_seen(
+        &mut self,
+        pool: &Pool,
+        held: HeldFor,
+        failed: bool,
+        answer: &[u8],
+    ) -> Vec<u8> {
         match held {
-            Held::ProcessList(before) => {
+            HeldFor::ProcessList(before) => {
                 // Those that have stayed until the end, so that none is named for what another one did.
                 let now = pool.workers.serving.now();
                 let stayed: Vec<_> =
                     before.iter().filter(|pair| now.binary_search(pair).is_ok()).copied().collect();
                 with_rows(answer, |row| process_list::row_of_client(row, &stayed))
             }
-            Held::Counters => {
+            HeldFor::Counters => {
                 let own = counters::Own::of(self);
                 with_rows(answer, |row| counters::row_of_client(row, &own))
             }
-            Held::NoCounters => {
+            HeldFor::NoCounters => {
                 if let Some(statements) = self.session.statements.as_mut().filter(|_| !failed) {
                     statements.counters = Counters::default();
                 }

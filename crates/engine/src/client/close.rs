@@ -5,7 +5,7 @@ use super::attempt::Login;
 use super::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
 use super::frozen::{Aside, Common, FrozenClient};
 use super::session_memory::{ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
-use super::{Lost, Phase, Running};
+use super::{LossKind, Phase, Running};
 use crate::backend::{Afterwards, Owner};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
@@ -93,7 +93,7 @@ impl Engine {
                         "the server was replaced by another kind",
                     );
                 }
-                _ => client.loss.lost = Some(Lost::Server),
+                _ => client.loss.kind = Some(LossKind::Server),
             }
         }
     }
@@ -230,16 +230,16 @@ impl Engine {
     /// Answers the first command after a backend was lost with something that cannot be had again. The connection ends
     /// with the answer, as a direct one would have: going on would run the rest of a transaction outside of it. With
     /// several servers a transaction that is lost is said to be rolled back instead, and the connection goes on.
-    pub(crate) fn answer_lost(&mut self, key: ClientKey, lost: Lost, sequence: u8) {
-        if lost == Lost::Transaction && self.settings.cluster.several {
+    pub(crate) fn answer_lost(&mut self, key: ClientKey, lost: LossKind, sequence: u8) {
+        if lost == LossKind::Transaction && self.settings.cluster.several {
             return self.tell_rolled_back(key, sequence);
         }
         let error = match (lost, self.settings.overload.bound_behind(lost)) {
-            (Lost::IdleTooLong, Some(bound)) => MySqlError::transaction_idle(&bound),
-            (Lost::OpenTooLong, Some(bound)) => MySqlError::transaction_over(&bound),
-            (Lost::HeldIdle, Some(bound)) => MySqlError::held_idle(&bound),
-            (Lost::PinnedState, _) => MySqlError::pinned_state_lost(),
-            (Lost::Server, _) => MySqlError::server_replaced(),
+            (LossKind::IdleTooLong, Some(bound)) => MySqlError::transaction_idle(&bound),
+            (LossKind::OpenTooLong, Some(bound)) => MySqlError::transaction_over(&bound),
+            (LossKind::HeldIdle, Some(bound)) => MySqlError::held_idle(&bound),
+            (LossKind::PinnedState, _) => MySqlError::pinned_state_lost(),
+            (LossKind::Server, _) => MySqlError::server_replaced(),
             _ => MySqlError::server_lost(true),
         };
         if !self.clients[key].loss.wants_end || !error.is_clients() {
@@ -433,14 +433,14 @@ impl Engine {
         for key in over {
             let bound = self.settings.overload.idle_hold_bound();
             self.note_refused(key, bound.reached());
-            self.take_backend_from_idle(key, Lost::HeldIdle);
+            self.take_backend_from_idle(key, LossKind::HeldIdle);
         }
         for (key, lost) in self.overdue().transactions() {
             self.end_transaction(key, lost);
         }
     }
 
-    fn end_transaction(&mut self, key: ClientKey, lost: Lost) {
+    fn end_transaction(&mut self, key: ClientKey, lost: LossKind) {
         let end = self.clients[key].end_of_transaction();
         if matches!(end, EndOfTransaction::Later) {
             return;
@@ -468,9 +468,9 @@ impl Engine {
     /// Takes an idle client's backend away, which rolls its transaction back and frees its locks at once. The client
     /// hears of it in the answer to its next command, after which its connection ends. An error that nobody has asked
     /// for would find no reader.
-    fn take_backend_from_idle(&mut self, key: ClientKey, lost: Lost) {
+    fn take_backend_from_idle(&mut self, key: ClientKey, lost: LossKind) {
         let client = &mut self.clients[key];
-        client.loss.lost = Some(lost);
+        client.loss.kind = Some(lost);
         client.session.aftermath.insert_id_lost();
         if let Some(backend) = client.backend.take() {
             self.reset_backend(backend);

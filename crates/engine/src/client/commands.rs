@@ -9,9 +9,9 @@ use wire::{Capabilities, Command, CommandKind, Expect, Extent, WireError};
 use super::answer::ToServer;
 use super::attempt::Login;
 use super::execution::Execution;
-use super::held_answer::Held;
+use super::held_answer::HeldFor;
 use super::login::LARGEST_LOGIN;
-use super::process_list::Served;
+use super::process_list::ServedThreads;
 use super::reading::{ReadText, with_text_of};
 use super::sent_ahead::SentAhead;
 use super::statement_counters::Counter;
@@ -292,8 +292,8 @@ impl Engine {
                 self.queue_request(key, Request { command, ..other(expect) }.urgently());
             }
             Command::Unsupported(PROCESS_INFO) => {
-                let held = Some(Held::ProcessList(Served::default()));
-                self.queue_request(key, Request { held, ..other(Expect::ResultSets) });
+                let held_for = Some(HeldFor::ProcessList(ServedThreads::default()));
+                self.queue_request(key, Request { held_for, ..other(Expect::ResultSets) });
             }
             Command::Unsupported(_) => self.answers().error(key, answer, &MySqlError::unknown_command()),
         }
@@ -562,7 +562,7 @@ impl Engine {
         let Some(answer) = self.client_memory.end_reading(client) else { return };
         self.resume.push(key);
         let mut request = read.into_request();
-        if let Some(lost) = self.clients[key].loss.lost {
+        if let Some(lost) = self.clients[key].loss.kind {
             return self.answer_lost(key, lost, answer);
         }
         let mut raw = std::mem::take(&mut request.raw);

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Answer, Attempt, Login, Question};
-use super::authentication::{Authentication, Outcome};
+use super::attempt::{Attempt, Login, LoginAnswer, PasswordQuestion};
+use super::authentication::{Authentication, AuthenticationOutcome};
 use super::{Client, Phase};
 use crate::accounts::proof::Proof;
 use crate::accounts::secret::{Password, Secret};
@@ -17,7 +17,7 @@ use crate::accounts::{Account, IdentityId};
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef};
 use claims::Claim;
-use line::Guest;
+use line::LoginOrigin;
 
 pub(crate) mod claims;
 pub(crate) mod line;
@@ -49,9 +49,9 @@ pub(crate) enum Step {
     /// Nothing: the client that was looked at waits on, or has gone.
     Next,
     /// The client is to be judged by this answer.
-    Judge(ClientRef, Answer),
+    Judge(ClientRef, LoginAnswer),
     /// The server is to be asked about this password, as soon as there is a place for that.
-    Ask(ClientRef, Guest, Arc<Password>),
+    Ask(ClientRef, LoginOrigin, Arc<Password>),
     /// The client is to be refused with this error.
     Refuse(ClientRef, MySqlError),
     /// The client is to be told that the server cannot be reached.
@@ -61,14 +61,14 @@ pub(crate) enum Step {
 impl Authentication<'_> {
     /// Takes in a client with a password that the server has to judge, as soon as there is room for the question.
     pub(super) fn claim(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> Step {
-        attempt.answer = match std::mem::replace(&mut attempt.answer, Answer::Nonsense) {
-            Answer::Token(token) => {
+        attempt.answer = match std::mem::replace(&mut attempt.answer, LoginAnswer::Nonsense) {
+            LoginAnswer::Token(token) => {
                 let clear = token.strip_suffix(&[0]).unwrap_or(&token);
-                Answer::Sent(Proof::Clear(Arc::new(Password::new(clear.to_vec().into()))))
+                LoginAnswer::Sent(Proof::Clear(Arc::new(Password::new(clear.to_vec().into()))))
             }
             // The account has changed since.
-            Answer::Checked { password, .. } | Answer::Judged { password, .. } => {
-                Answer::Sent(Proof::Clear(password))
+            LoginAnswer::Checked { password, .. } | LoginAnswer::Judged { password, .. } => {
+                LoginAnswer::Sent(Proof::Clear(password))
             }
             answer => answer,
         };
@@ -141,12 +141,12 @@ impl Authentication<'_> {
     }
 
     /// Returns the password of a client that still waits to be judged, with its user and network.
-    fn waiting_claim(&self, client: ClientRef) -> Option<(Arc<Password>, Guest)> {
+    fn waiting_claim(&self, client: ClientRef) -> Option<(Arc<Password>, LoginOrigin)> {
         let client = self.clients.find(client)?;
         match client.phase() {
             Phase::Login(Login::AwaitingServer(attempt)) => match &attempt.answer {
-                Answer::Sent(Proof::Clear(password)) => {
-                    Some((Arc::clone(password), Guest::new(&client.peer, &attempt.user)))
+                LoginAnswer::Sent(Proof::Clear(password)) => {
+                    Some((Arc::clone(password), LoginOrigin::new(&client.peer, &attempt.user)))
                 }
                 _ => None,
             },
@@ -155,7 +155,7 @@ impl Authentication<'_> {
     }
 
     /// Returns the word of the server, where it took the same password a moment ago.
-    fn proved_lately(&self, client: ClientRef) -> Option<Answer> {
+    fn proved_lately(&self, client: ClientRef) -> Option<LoginAnswer> {
         let (password, _) = self.waiting_claim(client)?;
         let (question, _) = self.question_of(client.key)?;
         let (known, at) = self.pool.workers.passwords.find_with_time(&question.whose, &question.stored)?;
@@ -163,16 +163,16 @@ impl Authentication<'_> {
         if self.now.since(at) >= holds || known.digest1() != password.digest1() {
             return None;
         }
-        Some(Answer::Judged { password: known, question, right: true })
+        Some(LoginAnswer::Judged { password: known, question, right: true })
     }
 
     /// Returns the question to the server about a client, and the client's account.
-    pub(super) fn question_of(&self, key: ClientKey) -> Option<(Question, Arc<Account>)> {
+    pub(super) fn question_of(&self, key: ClientKey) -> Option<(PasswordQuestion, Arc<Account>)> {
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[key].phase() else { return None };
         let facts = self.server.facts.as_ref()?;
         let peer = &self.clients[key].peer;
         let account = facts.accounts.find(&attempt.user, peer, facts.name_resolution)?;
-        Some((Question::about(&attempt.user, account)?, Arc::clone(account)))
+        Some((PasswordQuestion::about(&attempt.user, account)?, Arc::clone(account)))
     }
 
     /// Prepares a question to the server: the identity with which a backend is to log in, what the account is asked,
@@ -181,7 +181,7 @@ impl Authentication<'_> {
         &mut self,
         client: ClientRef,
         password: &Arc<Password>,
-    ) -> Option<(IdentityId, Question, u8)> {
+    ) -> Option<(IdentityId, PasswordQuestion, u8)> {
         let (question, account) = self.question_of(client.key)?;
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[client.key].phase() else {
             return None;
@@ -194,12 +194,12 @@ impl Authentication<'_> {
     }
 
     /// Takes in that the server has taken the password with which this backend logs in. `None` where that was for nobody's claim.
-    pub(crate) fn claim_proved(&mut self, token: u64) -> Option<(ClientRef, Answer)> {
+    pub(crate) fn claim_proved(&mut self, token: u64) -> Option<(ClientRef, LoginAnswer)> {
         let Claim { client, guest, password, question } = self.logins.claims.end(token)?;
         self.pool.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
         let others = self.logins.claims.line.take_all(&guest);
         self.logins.claims.again.extend(others.into_iter().map(|client| (guest.clone(), client)));
-        Some((client, Answer::Judged { password, question, right: true }))
+        Some((client, LoginAnswer::Judged { password, question, right: true }))
     }
 
     /// Returns the identity of a client that has logged in, where the client can have a backend that was asked for with
@@ -220,7 +220,7 @@ impl Authentication<'_> {
             return Step::Next;
         };
         match how {
-            Unproved::Wrong => Step::Judge(client, Answer::Judged { password, question, right: false }),
+            Unproved::Wrong => Step::Judge(client, LoginAnswer::Judged { password, question, right: false }),
             Unproved::NotNow => {
                 if self.waiting_claim(client).is_some() {
                     self.logins.claims.line.put_back(guest, client);
@@ -242,9 +242,9 @@ impl Authentication<'_> {
     }
 
     /// Decides on a client that still waits to be judged.
-    pub(super) fn judge_claim(&mut self, client: ClientRef, answer: Answer) -> Outcome {
+    pub(super) fn judge_claim(&mut self, client: ClientRef, answer: LoginAnswer) -> AuthenticationOutcome {
         if self.waiting_claim(client).is_none() {
-            return Outcome::Waits;
+            return AuthenticationOutcome::Waits;
         }
         let waits = |login: &Login| matches!(login, Login::AwaitingServer(_));
         match self.clients[client.key].take_login(waits) {
@@ -252,7 +252,7 @@ impl Authentication<'_> {
                 attempt.answer = answer;
                 self.judge(client.key, attempt)
             }
-            _ => Outcome::Waits,
+            _ => AuthenticationOutcome::Waits,
         }
     }
 }

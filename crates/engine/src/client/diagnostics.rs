@@ -11,7 +11,7 @@ use crate::request::Request;
 use crate::servers::Servers;
 use crate::session::Sessions;
 use crate::session::aftermath::{self, Diagnostics, List, Reader, Selection};
-use crate::session::conditions::{self, Answer, Left};
+use crate::session::conditions::{self, DiagnosticsAnswer, LastStatement};
 use crate::session::literals;
 use crate::session::sql_states::SqlState;
 use crate::settings::Settings;
@@ -159,7 +159,7 @@ impl SavedDiagnostics<'_> {
             Diagnostics::Saved { reply, .. } => Some(&*reply.0),
             Diagnostics::OnBackend { .. } | Diagnostics::Counted { .. } => return None,
         };
-        let left = Left {
+        let left = LastStatement {
             reply,
             sql_state: aftermath.diagnostics.sql_state(),
             row_count: aftermath.row_count,
@@ -167,8 +167,8 @@ impl SavedDiagnostics<'_> {
             is_mariadb: self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb),
         };
         Some(match left.answer(asked)? {
-            Answer::Sets(sets) => self.set_to(sets, answer),
-            Answer::NoSuchCondition => self.no_such_condition(),
+            DiagnosticsAnswer::Sets(sets) => self.set_to(sets, answer),
+            DiagnosticsAnswer::NoSuchCondition => self.no_such_condition(),
         })
     }
 

@@ -20,7 +20,9 @@ use super::security::Security;
 use super::sent_ahead::SentAhead;
 use super::state::State;
 use super::transaction::{Transaction, Unstarted};
-use super::{Activity, Backpressure, Client, ClientLogin, ClientSession, Loss, Lost, MemoryOfClient, Phase};
+use super::{
+    Activity, Backpressure, Client, ClientLogin, ClientSession, LossKind, MemoryOfClient, Phase, UntoldLoss,
+};
 use crate::accounts::Identities;
 use crate::accounts::frozen::FrozenIdentity;
 use crate::frozen::{Distance, NotFrozen, NotThawed};
@@ -65,7 +67,7 @@ pub(crate) struct FrozenClient {
     counted: (usize, usize),
     backpressure: Backpressure,
     activity: FrozenActivity,
-    loss: Loss,
+    loss: UntoldLoss,
     transaction: FrozenTransaction,
     /// The time up to which the client may have written something. `None` where it has written nothing yet.
     wrote: Option<Distance>,
@@ -86,8 +88,8 @@ struct FrozenQueued {
 plain!(struct FrozenQueued { request, waits });
 
 plain!(struct Backpressure { too_far_ahead, server_is_slow, paused });
-plain!(struct Loss { lost, wants_end, killed });
-plain!(enum Lost {
+plain!(struct UntoldLoss { kind, wants_end, killed });
+plain!(enum LossKind {
     0 => Transaction, 1 => PinnedState, 2 => Server, 3 => IdleTooLong, 4 => OpenTooLong, 5 => HeldIdle,
 });
 

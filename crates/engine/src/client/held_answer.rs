@@ -2,26 +2,26 @@
 
 use sql::{Classification, Kind};
 
-use super::process_list::{self, Served};
+use super::process_list::{self, ServedThreads};
 
 /// The reason for which an answer is held.
-pub(crate) enum Held {
+pub(crate) enum HeldFor {
     /// The answer lists the server's threads. The value names the clients that they served when it was asked for.
-    ProcessList(Served),
+    ProcessList(ServedThreads),
     /// The answer shows the session's counters.
     Counters,
     /// The session's counters are 0 behind the answer, where it is OK.
     NoCounters,
 }
 
-impl Held {
+impl HeldFor {
     /// Returns the reason for which a text's answer is held. `None` where the answer is passed on as it comes.
     pub(super) fn of_text(statement: &Classification, text: &[u8]) -> Option<Self> {
         if !matches!(statement.kind, Kind::Show | Kind::Admin) {
             return None;
         }
         if process_list::is_asked_for(text) {
-            return Some(Self::ProcessList(Served::default()));
+            return Some(Self::ProcessList(ServedThreads::default()));
         }
         if statement.several {
             return None;
@@ -47,17 +47,18 @@ mod tests {
 
     #[test]
     fn the_sessions_counters_alone_are_held() {
-        let held =
-            |text: &str| Held::of_text(&sql::classify(text.as_bytes(), LexMode::default()), text.as_bytes());
+        let held = |text: &str| {
+            HeldFor::of_text(&sql::classify(text.as_bytes(), LexMode::default()), text.as_bytes())
+        };
         for text in [
             "SHOW STATUS",
             "show session\nstatus like 'Com_stmt_close';",
             "SHOW LOCAL STATUS WHERE Value > 1",
         ] {
-            assert!(matches!(held(text), Some(Held::Counters)), "{text}");
+            assert!(matches!(held(text), Some(HeldFor::Counters)), "{text}");
         }
         for text in ["FLUSH STATUS", "flush local status ;", "FLUSH NO_WRITE_TO_BINLOG STATUS"] {
-            assert!(matches!(held(text), Some(Held::NoCounters)), "{text}");
+            assert!(matches!(held(text), Some(HeldFor::NoCounters)), "{text}");
         }
         for text in
             ["SHOW GLOBAL STATUS", "SHOW STATUS; SELECT 1", "SHOW SLAVE STATUS", "FLUSH TABLES", "SHOW", ""]

@@ -12,7 +12,7 @@ use sql::{KillTarget, Kind, LexMode, Whom};
 use wire::{Capabilities, CommandKind, OkPacket, StatusFlags};
 
 use super::answer::Answers;
-use super::killing::{Behind, Killing, Rest};
+use super::killing::{Killing, RestOfText, TextBehindKill};
 use super::{Client, Phase};
 use crate::accounts::IdentityId;
 use crate::errors::MySqlError;
@@ -25,7 +25,7 @@ use crate::servers::Servers;
 use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::steps;
-use crate::workers::letter::{Ending, Kill, Killer, Letter, Outcome, OwnBy, Rights};
+use crate::workers::letter::{Kill, KillRights, Killer, Letter, Outcome, OwnBy, ServerKill};
 use crate::workers::onramps::SLOTS;
 
 /// The id of the first client. Behind it there are as many ids as in front of it. All together are what a signed INT
@@ -167,7 +167,7 @@ pub(crate) enum Begun {
     /// The KILL is of the killer itself, or of its own statement.
     Oneself { query_only: bool },
     /// The KILL is of a client that this worker may have, by somebody with these rights.
-    Here(Killing, Rights),
+    Here(Killing, KillRights),
     /// The KILL is of such a client, with more of the text behind it. The killer waits until the KILL has been carried out.
     InFront(Kill),
     /// Another worker has been asked for the KILL.
@@ -182,9 +182,9 @@ pub(crate) enum Settled {
     /// The KILL is done: an OK with this number.
     Done { answer: u8 },
     /// The KILL is done, and the rest of its text is next.
-    GoesOn { behind: Box<Behind>, answer: u8 },
+    GoesOn { behind: Box<TextBehindKill>, answer: u8 },
     /// The server has to do the KILL, which may be of a client of this Onramp's.
-    ByServer { ending: Ending, kills: Option<Kills> },
+    ByServer { ending: ServerKill, kills: Option<Kills> },
     /// The KILL has failed: an error, behind the answers to so many KILLs before it in its text.
     Failed { killed: u32, answer: u8, error: MySqlError },
 }
@@ -203,17 +203,21 @@ pub(crate) struct Killers<'a> {
 
 impl Killers<'_> {
     /// Returns the KILL of a client of ours that a text of several statements begins with, and the rest of the text.
-    pub(crate) fn first_of_several(&self, key: ClientKey, text: &[u8]) -> Option<(KillTarget, Box<Behind>)> {
+    pub(crate) fn first_of_several(
+        &self,
+        key: ClientKey,
+        text: &[u8],
+    ) -> Option<(KillTarget, Box<TextBehindKill>)> {
         if !self.clients[key].capabilities.contains(Capabilities::MULTI_STATEMENTS) {
             return None;
         }
         let (target, from) = first_kill(text, self.lex_mode(key))?;
-        Some((target, Box::new(Behind { killed: 0, text: text.into(), from })))
+        Some((target, Box::new(TextBehindKill { killed: 0, text: text.into(), from })))
     }
 
     /// Returns the KILL that stands next in a text, behind one that has been done here. `behind` goes on to what stands
     /// behind it. `None` where the rest is the server's.
-    pub(crate) fn next_behind(&self, key: ClientKey, behind: &mut Behind) -> Option<KillTarget> {
+    pub(crate) fn next_behind(&self, key: ClientKey, behind: &mut TextBehindKill) -> Option<KillTarget> {
         let mode = self.lex_mode(key);
         let rest = behind.rest();
         let short = rest.len() <= self.settings.large_statement_size;
@@ -233,7 +237,13 @@ impl Killers<'_> {
     }
 
     /// Begins a client's KILL, with the rest of its text.
-    pub(crate) fn begin(&mut self, key: ClientKey, target: KillTarget, answer: u8, rest: Rest) -> Begun {
+    pub(crate) fn begin(
+        &mut self,
+        key: ClientKey,
+        target: KillTarget,
+        answer: u8,
+        rest: RestOfText,
+    ) -> Begun {
         let own = self.clients[key].id;
         let named = if target.whom == Whom::Oneself { Some(own) } else { named(target) };
         let Some(victim) = named else { return Begun::OfServer };
@@ -252,7 +262,7 @@ impl Killers<'_> {
         self.pool.hand_on_kill(kill).map_or(Begun::Elsewhere, Begun::InFront)
     }
 
-    fn letter_of(&self, key: ClientKey, killing: &Killing, rights: Rights) -> Kill {
+    fn letter_of(&self, key: ClientKey, killing: &Killing, rights: KillRights) -> Kill {
         let killer = self.clients.ref_to(key);
         let killer =
             if killing.rest.is_some() { Killer::ClientWithRest(killer) } else { Killer::Client(killer) };
@@ -266,9 +276,9 @@ impl Killers<'_> {
         if facts.is_some_and(|facts| facts.version.is_mariadb()) { OwnBy::Account } else { OwnBy::Name }
     }
 
-    fn rights_of(&self, identity: IdentityId) -> Rights {
+    fn rights_of(&self, identity: IdentityId) -> KillRights {
         let identity = self.logins.identities.identity(identity);
-        Rights::of(self.own_by(), &identity.user, &identity.account)
+        KillRights::of(self.own_by(), &identity.user, &identity.account)
     }
 
     /// Returns the client with this id, which somebody with these rights wants to end. `age` is the time since the KILL was said.
@@ -280,7 +290,7 @@ impl Killers<'_> {
         &self,
         id: u32,
         query_only: bool,
-        rights: &Rights,
+        rights: &KillRights,
         age: Duration,
     ) -> Result<ClientKey, Outcome> {
         let Some(&victim) = self.ids.keys.get(&id) else { return Err(self.of_nobody(id, query_only)) };
@@ -301,7 +311,7 @@ impl Killers<'_> {
 
     /// Returns the outcome for an id that no client has. The server has the id, where its own ids have come so far.
     fn of_nobody(&self, id: u32, query_only: bool) -> Outcome {
-        let ending = Ending { thread_id: u64::from(id), query_only };
+        let ending = ServerKill { thread_id: u64::from(id), query_only };
         let reached = self.pool.workers.serving.has_reached(FIRST_ID);
         if reached { Outcome::OfServer(ending) } else { Outcome::NoSuchClient }
     }
@@ -368,7 +378,7 @@ impl Killers<'_> {
     }
 }
 
-impl Behind {
+impl TextBehindKill {
     /// Makes a query of the text that is left, which the server answers as a whole. Each KILL that was done here
     /// becomes a statement that does nothing, with the same answer.
     pub(crate) fn as_query(&self) -> Vec<u8> {

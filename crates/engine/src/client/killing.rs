@@ -22,7 +22,7 @@ pub(crate) struct Killing {
     pub(super) victim: u32,
     pub(super) query_only: bool,
     pub(super) since: Instant,
-    pub(super) rest: Rest,
+    pub(super) rest: RestOfText,
     /// The slot of the Onramp that has been asked, where it is another one.
     pub(super) peer: Option<u32>,
 }
@@ -51,11 +51,11 @@ impl Killing {
 }
 
 /// The rest of a text behind a KILL, where there is one.
-pub(crate) type Rest = Option<Box<Behind>>;
+pub(crate) type RestOfText = Option<Box<TextBehindKill>>;
 
-/// See [`Rest`].
+/// See [`RestOfText`].
 #[derive(Debug)]
-pub(crate) struct Behind {
+pub(crate) struct TextBehindKill {
     /// The number of KILLs at the text's beginning that have been done.
     pub(super) killed: u32,
     /// The whole text, and the place in it where the KILL that is under way has ended.
@@ -63,7 +63,7 @@ pub(crate) struct Behind {
     pub(super) from: usize,
 }
 
-impl Behind {
+impl TextBehindKill {
     pub(super) fn rest(&self) -> &[u8] {
         &self.text[self.from..]
     }

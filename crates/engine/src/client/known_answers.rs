@@ -12,7 +12,7 @@ use sql::{CharsetSetting, Classification, Kind};
 use super::Client;
 use crate::backend::Summary;
 use crate::request::Request;
-use crate::session::known_answers::{Answer, Question, State};
+use crate::session::known_answers::{Answer, KnownQuestion, State};
 use crate::session::{SessionTables, Sessions, WAIT_TIMEOUT, other_name};
 use crate::settings::{Settings, ThreadHandling};
 
@@ -47,7 +47,7 @@ pub(super) enum Known {
     /// None: the server has to be asked.
     Nothing,
     /// None: the server has to be asked, and its answer is to be remembered.
-    NotYet(Question),
+    NotYet(KnownQuestion),
     /// An OK that tells of these changes. The client is in the state behind it already.
     Set(Rc<[u8]>),
     /// These packets.
@@ -116,7 +116,7 @@ impl SessionTables {
             && client.session.unreported.is_none()
             && !client.in_transaction();
         match request.remember.take() {
-            Some(Question::Set(text))
+            Some(KnownQuestion::Set(text))
                 if plain
                     && summary.relayed == BARE_OK + summary.told
                     && self.is_what_the_text_sets(&request.statement, before, after) =>
@@ -126,7 +126,7 @@ impl SessionTables {
                 self.known_answers.insert(&mut self.states, &text, before, answer);
             }
             // With other flags, such as that it was slow, it is an answer to this execution alone.
-            Some(Question::Show(text))
+            Some(KnownQuestion::Show(text))
                 if plain
                     && summary.counts.rows == Some(1)
                     && summary.has_kept_all()
@@ -134,7 +134,7 @@ impl SessionTables {
                     && after == before
                     && summary.status == Some(before.status) =>
             {
-                let answer = Answer::Show(summary.kept.as_slice().into());
+                let answer = Answer::Show(summary.kept_answer.as_slice().into());
                 self.known_answers.insert(&mut self.states, &text, before, answer);
             }
             _ => self.states.release(before.session),
@@ -151,7 +151,7 @@ impl Client {
         statement: &Classification,
         text: &[u8],
         answer: u8,
-    ) -> Option<Question> {
+    ) -> Option<KnownQuestion> {
         let alone =
             statement.effects.is_empty() && statement.variables.unreported.is_empty() && !statement.several;
         match statement.kind {
@@ -160,7 +160,7 @@ impl Client {
                 let told =
                     matches!(statement.charset, CharsetSetting::Untouched | CharsetSetting::Names { .. });
                 let plain = if told { sql::plain_set(text) } else { None };
-                plain.map(|plain| Question::Set(plain.into()))
+                plain.map(|plain| KnownQuestion::Set(plain.into()))
             }
             Kind::Select if statement.calls.is_empty() && answer == 1 => {
                 let shown = sql::shown_variables(text)?;
@@ -177,7 +177,7 @@ impl Client {
                 let mut question = vec![0];
                 question.extend(self.capabilities.0.to_le_bytes());
                 question.extend_from_slice(text);
-                Some(Question::Show(question.into()))
+                Some(KnownQuestion::Show(question.into()))
             }
             _ => None,
         }

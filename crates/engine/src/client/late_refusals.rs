@@ -2,7 +2,7 @@
 
 use seam::{Instant, Peer};
 
-use super::attempt::{Login, Verdict};
+use super::attempt::{Login, LoginVerdict};
 use super::{Client, Phase};
 use crate::ids::{ClientKey, Table};
 use crate::logins::{LateRefusal, Logins};
@@ -10,10 +10,10 @@ use crate::server::Server;
 
 impl Server {
     /// Returns the reason that the log gives beyond what the client is told.
-    pub(crate) fn why_refused(&self, peer: &Peer, user: &[u8], verdict: &Verdict) -> String {
+    pub(crate) fn why_refused(&self, peer: &Peer, user: &[u8], verdict: &LoginVerdict) -> String {
         match verdict {
-            Verdict::Insecure => String::from("; the account asks for TLS, or for another certificate"),
-            Verdict::Denied => {
+            LoginVerdict::Insecure => String::from("; the account asks for TLS, or for another certificate"),
+            LoginVerdict::Denied => {
                 let Some(facts) = &self.facts else { return String::new() };
                 let account = facts.accounts.find(user, peer, facts.name_resolution);
                 account.map_or_else(

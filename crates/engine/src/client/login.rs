@@ -7,8 +7,8 @@ use seam::{Instant, Peer};
 use wire::{Capabilities, ChangeUser, Greeting, LoginRequest, WireError};
 use zeroize::Zeroizing;
 
-use super::attempt::{Answer, Attempt, Login, is_libmariadb};
-use super::authentication::{Authentication, Outcome};
+use super::attempt::{Attempt, Login, LoginAnswer, is_libmariadb};
+use super::authentication::{Authentication, AuthenticationOutcome};
 use super::delegation::{LOOKS, Step};
 use super::login_schema::Asked;
 use super::priority::Priority;
@@ -207,7 +207,7 @@ impl Engine {
                 }
             },
             Some(Login::Switched(mut attempt)) => {
-                attempt.answer = Answer::Token(Zeroizing::new(payload.to_vec()));
+                attempt.answer = LoginAnswer::Token(Zeroizing::new(payload.to_vec()));
                 attempt.sequence = sequence.wrapping_add(1);
                 let outcome = self.authentication().judge(key, attempt);
                 self.carry_out_login(key, outcome);
@@ -230,15 +230,17 @@ impl Engine {
     }
 
     /// Carries out the outcome of a client's login, by what it has proved.
-    fn carry_out_login(&mut self, key: ClientKey, outcome: Outcome) {
+    fn carry_out_login(&mut self, key: ClientKey, outcome: AuthenticationOutcome) {
         match outcome {
-            Outcome::Waits => {}
-            Outcome::LogsIn(account, secret, attempt) => self.log_in(key, &account, secret, *attempt),
-            Outcome::Claims(attempt) => {
+            AuthenticationOutcome::Waits => {}
+            AuthenticationOutcome::LogsIn(account, secret, attempt) => {
+                self.log_in(key, &account, secret, *attempt);
+            }
+            AuthenticationOutcome::Claims(attempt) => {
                 let step = self.authentication().claim(key, attempt);
                 self.carry_out_claim(step);
             }
-            Outcome::Refused(attempt, verdict) => {
+            AuthenticationOutcome::Refused(attempt, verdict) => {
                 let refusal = self.authentication().refuse(key, &attempt, &verdict);
                 self.refuse(key, attempt.sequence, refusal);
             }
@@ -295,7 +297,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn judge_claim(&mut self, client: ClientRef, answer: Answer) {
+    pub(crate) fn judge_claim(&mut self, client: ClientRef, answer: LoginAnswer) {
         let outcome = self.authentication().judge_claim(client, answer);
         self.carry_out_login(client.key, outcome);
     }
@@ -472,7 +474,7 @@ impl Engine {
         client.session.id = Some(session);
         client.session.aftermath = client.session.aftermath.of_reset();
         client.session.status = facts.fresh_status();
-        client.loss.lost = None;
+        client.loss.kind = None;
         client.priority = Priority::default();
         client.tickets = self.scheduling.scheduler.full_tickets();
         client.login.sequence = attempt.sequence;

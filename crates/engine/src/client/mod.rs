@@ -119,7 +119,7 @@ pub(crate) struct Client {
     pub(crate) memory: MemoryOfClient,
     pub(crate) backpressure: Backpressure,
     pub(crate) activity: Activity,
-    pub(crate) loss: Loss,
+    pub(crate) loss: UntoldLoss,
     pub(crate) transaction: Transaction,
     /// The time up to which the client may have written something, where reads are split ([`crate::readers`]).
     pub(crate) wrote: Instant,
@@ -172,9 +172,9 @@ pub(crate) struct Activity {
 
 /// A loss that a client has had, or is about to have, and has not been told of.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Loss {
+pub(crate) struct UntoldLoss {
     /// Set where the client's backend was lost between two statements. The next statement is told so.
-    pub(crate) lost: Option<Lost>,
+    pub(crate) kind: Option<LossKind>,
     /// True where the client's library takes an error packet with a client's code (2013) for malformed. An end of the
     /// connection makes such a library report 2013 by itself. Known by the connection attribute `_client_name`.
     pub(crate) wants_end: bool,
@@ -210,7 +210,7 @@ pub(crate) struct Backpressure {
 
 /// A client's loss, with which its next command is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub(crate) enum LossKind {
     Transaction,
     PinnedState,
     /// The server itself: a server of another kind has taken its place.
@@ -223,7 +223,7 @@ pub(crate) enum Lost {
     HeldIdle,
 }
 
-impl Lost {
+impl LossKind {
     /// Returns the reason for which the client is closed.
     pub(crate) fn closes_for(self) -> ClosedFor {
         match self {
@@ -251,9 +251,9 @@ impl Client {
 
     /// Returns the client's loss between two commands, where this command is answered with it. `several` says whether
     /// there are several servers: a lost transaction is rolled back then, and its client goes on.
-    fn loss_told_to(&self, command: &Command<'_>, several: bool) -> Option<Lost> {
-        let lost = self.loss.lost?;
-        let goes_on = lost == Lost::Transaction && several;
+    fn loss_told_to(&self, command: &Command<'_>, several: bool) -> Option<LossKind> {
+        let lost = self.loss.kind?;
+        let goes_on = lost == LossKind::Transaction && several;
         let told = match command {
             Command::Quit => false,
             // These have no answer, or ask for nothing of the transaction.
@@ -330,7 +330,7 @@ impl Client {
                 took_command: millis_of(now) as u32,
                 has_begun: false,
             },
-            loss: Loss::default(),
+            loss: UntoldLoss::default(),
             transaction: Transaction::new(now),
             wrote: Instant::START,
         }

@@ -118,7 +118,7 @@ impl Client {
                     // Without a row no function was called (sql_select_limit = 0).
                     None if summary.counts.rows == Some(0) => Ending::Failed,
                     None => {
-                        let answer = only_field(&summary.kept, self.capabilities);
+                        let answer = only_field(&summary.kept_answer, self.capabilities);
                         // In whatever character set the answer is, of these alone it is certain that there is no lock.
                         let took = answer.is_none_or(|field| !matches!(field.as_deref(), None | Some(b"0")));
                         Ending::Succeeded { took }

@@ -8,7 +8,7 @@
 const LONGEST_ID: u8 = 20;
 
 /// Threads of the server with the clients that they serve, in the order of the threads' ids.
-pub(crate) type Served = Box<[(u32, u32)]>;
+pub(crate) type ServedThreads = Box<[(u32, u32)]>;
 
 /// Says whether a text is `SHOW [FULL] PROCESSLIST` and nothing else.
 pub(crate) fn is_asked_for(text: &[u8]) -> bool {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sql::{Classification, Kind, LexMode, ResourceChange};
 use wire::Expect;
 
-use super::held_answer::Held;
+use super::held_answer::HeldFor;
 use crate::client::bytes_held::Counted;
 use crate::learned::digests;
 use crate::request::found_ahead::FoundAhead;
@@ -32,7 +32,7 @@ pub(crate) struct Wants {
 
 /// A client's large text that is being read.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct LargeTextReading {
     task: u64,
     /// Bytes that the statement takes of `statement_memory`.
     pub(crate) counted: Counted,
@@ -125,7 +125,7 @@ impl Request {
         // What waits for a permit may wait for what it is to end.
         request.turn.urgent = matches!(statement.kind, Kind::Kill(_));
         request.rows.without_tables = wants.tables && sql::reads_no_table(statement.kind, text);
-        request.held = Held::of_text(statement, text);
+        request.held_for = HeldFor::of_text(statement, text);
         request.changes.globals = sql::sets_globals(statement.kind, text);
         request.rows.inserts_selection = sql::inserts_selection(statement.kind, text);
         request.changes.named_resource = resource_change_of(statement, text, mode, wants.gives).map(Box::new);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::attempt::{Answer, Attempt, Login, Verdict};
+use super::attempt::{Attempt, Login, LoginAnswer, LoginVerdict};
 use super::authentication::Authentication;
 use crate::accounts::hosts::host_name;
 use crate::accounts::method::Method;
@@ -54,17 +54,19 @@ impl Authentication<'_> {
     }
 
     /// Refuses a login by this verdict. A client that gives a wrong password again and again hears of it later each time.
-    pub(super) fn refuse(&mut self, key: ClientKey, attempt: &Attempt, verdict: &Verdict) -> Refusal {
+    pub(super) fn refuse(&mut self, key: ClientKey, attempt: &Attempt, verdict: &LoginVerdict) -> Refusal {
         let (peer, facts) = (self.clients[key].peer, self.server.facts.as_ref());
         let host = host_name(&peer, facts.is_none_or(|facts| facts.name_resolution));
         let error = match verdict {
-            Verdict::Unsupported(plugin) => MySqlError::unsupported_plugin(&attempt.user, plugin),
-            Verdict::TooOld => MySqlError::client_too_old(),
-            Verdict::Locked if facts.is_some_and(Facts::is_mariadb) => MySqlError::account_locked_mariadb(),
-            Verdict::Locked => MySqlError::account_locked(&attempt.user, &host),
-            Verdict::Expired => MySqlError::password_expired(),
-            Verdict::InTheOpen => MySqlError::clear_password_in_the_open(),
-            Verdict::NotThatUser => MySqlError::access_denied_by_name(&attempt.user, &host),
+            LoginVerdict::Unsupported(plugin) => MySqlError::unsupported_plugin(&attempt.user, plugin),
+            LoginVerdict::TooOld => MySqlError::client_too_old(),
+            LoginVerdict::Locked if facts.is_some_and(Facts::is_mariadb) => {
+                MySqlError::account_locked_mariadb()
+            }
+            LoginVerdict::Locked => MySqlError::account_locked(&attempt.user, &host),
+            LoginVerdict::Expired => MySqlError::password_expired(),
+            LoginVerdict::InTheOpen => MySqlError::clear_password_in_the_open(),
+            LoginVerdict::NotThatUser => MySqlError::access_denied_by_name(&attempt.user, &host),
             _ if is_malformed(attempt) => MySqlError::handshake(),
             _ => MySqlError::access_denied(&attempt.user, &host, !attempt.answer.is_empty()),
         };
@@ -73,7 +75,7 @@ impl Authentication<'_> {
         let refused_for = verdict.refused_for(is_malformed(attempt));
         let event = Event::LoginRefused { peer, user, refused_for, reason };
         let delay = match verdict {
-            Verdict::Denied => {
+            LoginVerdict::Denied => {
                 let failed = &self.pool.workers.failed_logins;
                 let delay = failed.failed(self.now, &peer, &attempt.user, &self.settings.failed_logins);
                 delay.saturating_sub(attempt.held_back)
@@ -93,7 +95,7 @@ impl Authentication<'_> {
 
 /// Says whether the answer is one that its method does not have (native_password_authenticate).
 fn is_malformed(attempt: &Attempt) -> bool {
-    matches!(&attempt.answer, Answer::Token(token)
+    matches!(&attempt.answer, LoginAnswer::Token(token)
         if attempt.method == Some(Method::Native) && !matches!(token.len(), 0 | 20))
 }
 
@@ -137,13 +139,13 @@ mod tests {
     fn an_answer_of_another_length_is_none_of_the_method() {
         let mut engine = engine(1, Settings::default());
         let mut code = |attempt: &Attempt| {
-            let refusal = engine.authentication().refuse(client_key(0), attempt, &Verdict::Expired);
+            let refusal = engine.authentication().refuse(client_key(0), attempt, &LoginVerdict::Expired);
             refusal.told.expect("it is told at once").code
         };
         assert_eq!(code(&attempt()), 1862, "the verdict says more than that");
         let mut other = attempt();
         assert!(!is_malformed(&other));
-        other.answer = Answer::Token(vec![7; 19].into());
+        other.answer = LoginAnswer::Token(vec![7; 19].into());
         assert!(is_malformed(&other));
     }
 }

@@ -7,7 +7,7 @@
 use super::Client;
 use super::attempt::{Attempt, Login};
 use super::killing::Killing;
-use super::reading::Reading;
+use super::reading::LargeTextReading;
 use crate::moves::{self, Move};
 use crate::readers::lent::Lent;
 
@@ -17,7 +17,7 @@ pub(crate) enum Phase {
     AwaitingServer,
     Login(Login),
     Idle,
-    Reading(Box<Reading>),
+    Reading(Box<LargeTextReading>),
     Queued,
     Following {
         /// The number of the group.
@@ -265,12 +265,12 @@ impl Client {
     }
 
     /// Notes that the client's text is read by another thread.
-    pub(crate) fn read_elsewhere(&mut self, reading: Reading) {
+    pub(crate) fn read_elsewhere(&mut self, reading: LargeTextReading) {
         self.go("read_elsewhere", Phase::Reading(Box::new(reading)));
     }
 
     /// Returns the client's text that is read elsewhere, where one is.
-    pub(crate) fn reading_mut(&mut self) -> Option<&mut Reading> {
+    pub(crate) fn reading_mut(&mut self) -> Option<&mut LargeTextReading> {
         if let Phase::Reading(reading) = &mut self.state.0 { Some(reading) } else { None }
     }
 

@@ -15,7 +15,7 @@ use wire::{Capabilities, SessionChange};
 use super::Client;
 use crate::control::facts::Facts;
 use crate::session::Sessions;
-use crate::session::trackers::{Told, Trackers, is_on, sets_list};
+use crate::session::trackers::{ToldChanges, Trackers, is_on, sets_list};
 use crate::settings::Settings;
 
 /// The trackers of a client: its own, or those of a new connection.
@@ -28,7 +28,7 @@ pub(crate) fn told<'a>(
     client: &'a Client,
     facts: Option<&'a Facts>,
     sessions: &Sessions,
-) -> Option<Told<'a>> {
+) -> Option<ToldChanges<'a>> {
     if !client.capabilities.contains(Capabilities::SESSION_TRACK) {
         return None;
     }
@@ -36,7 +36,7 @@ pub(crate) fn told<'a>(
     let by_own_list = statement.is_some_and(|statement| !statement.several && sets_list(statement));
     let has_others = client.session.id.is_some_and(|session| sessions.state(session).has_own_trackers());
     let is_mariadb = facts.is_some_and(Facts::is_mariadb);
-    trackers_of(client, facts).map(|trackers| Told { trackers, by_own_list, is_mariadb, has_others })
+    trackers_of(client, facts).map(|trackers| ToldChanges { trackers, by_own_list, is_mariadb, has_others })
 }
 
 impl Client {

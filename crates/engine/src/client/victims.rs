@@ -12,7 +12,7 @@ use crate::overload::ending::Overdue;
 use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::settings::Settings;
-use crate::workers::letter::Ending;
+use crate::workers::letter::ServerKill;
 
 /// The time after which a shared read that has not moved is held up by a lock: it will not end in the moment that a KILL takes.
 const STUCK: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ pub(crate) enum End {
     /// This backend is given up with its server.
     Backend(BackendKey),
     /// The server is asked to end it.
-    ByServer(Ending),
+    ByServer(ServerKill),
 }
 
 /// Clients that may be killed, and what runs of them.
@@ -106,7 +106,7 @@ impl Victims<'_> {
             .all(|statement| statement.owner.client().is_none_or(|client| client == victim));
         let thread_id = u64::from(backend.login.thread_id);
         self.clients[victim].loss.killed |= !query_only;
-        End::ByServer(Ending { thread_id, query_only: query_only || !only_its_own })
+        End::ByServer(ServerKill { thread_id, query_only: query_only || !only_its_own })
     }
 
     fn overdue(&mut self) -> Overdue<'_> {
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(engine.scheduling.to_be_cancelled, [key], "it is ended once it is alone");
         assert_eq!(engine.victims().end_running(victim, false), End::Client(None));
         engine.now = engine.now + STUCK + Duration::from_micros(1);
-        let ending = Ending { thread_id: 42, query_only: true };
+        let ending = ServerKill { thread_id: 42, query_only: true };
         assert_eq!(
             engine.victims().end_running(victim, false),
             End::ByServer(ending),

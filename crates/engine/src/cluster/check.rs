@@ -7,9 +7,9 @@ use seam::{ConnectionId, Instant};
 use wire::{Capabilities, CommandKind, ReplyReader};
 use zeroize::Zeroize;
 
-use super::reading::{Question, Round};
+use super::reading::{CheckQuestion, Round};
 use super::standing::Checked;
-use super::verdict::Verdict;
+use super::verdict::ServerVerdict;
 use super::{Cluster, Effect, Step};
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Finding, Work};
@@ -71,7 +71,7 @@ enum State {
     Connecting,
     LoggingIn(Box<ServerLogin>),
     Asking {
-        question: Question,
+        question: CheckQuestion,
         round: Box<Round>,
         reader: Box<ReplyReader>,
         answer: Kept,
@@ -113,7 +113,7 @@ impl Cluster {
             State::Resting if check.due <= step.now => self.begin_round(step, place),
             State::Resting if check.connection.is_some() && self.is_to_prove(place) => {
                 self.begin(step.now, place);
-                self.put_question(place, Question::Alive, Box::default());
+                self.put_question(place, CheckQuestion::Alive, Box::default());
             }
             State::Resting => {}
             _ if check.began + step.settings.cluster.check_timeout <= step.now => {
@@ -138,7 +138,7 @@ impl Cluster {
         self.begin(step.now, place);
         let check = &mut self.checks[place];
         if check.connection.is_some() {
-            return self.put_question(place, Question::Variables, Box::default());
+            return self.put_question(place, CheckQuestion::Variables, Box::default());
         }
         check.state = State::Connecting;
         self.last_token += 1;
@@ -229,7 +229,7 @@ impl Cluster {
             Outcome::Established(established) => {
                 check.capabilities = established.capabilities;
                 check.version = Version::new(established.version);
-                self.put_question(place, Question::NoSyncWait, Box::default());
+                self.put_question(place, CheckQuestion::NoSyncWait, Box::default());
             }
             Outcome::StartTls => {
                 let out = std::mem::take(&mut check.out);
@@ -273,7 +273,7 @@ impl Cluster {
         }
     }
 
-    fn put_question(&mut self, place: usize, question: Question, round: Box<Round>) {
+    fn put_question(&mut self, place: usize, question: CheckQuestion, round: Box<Round>) {
         let check = &mut self.checks[place];
         let (own, form) = (check.capabilities, Capabilities::DEPRECATE_EOF);
         let options = crate::backend::message::reply_options(own, form, 0, 1);
@@ -292,7 +292,7 @@ impl Cluster {
         else {
             return;
         };
-        if question == Question::Alive {
+        if question == CheckQuestion::Alive {
             let covers = check.covers;
             return match answer.error {
                 None => self.proves(place, covers),
@@ -305,7 +305,7 @@ impl Cluster {
             Ok(Some(next)) => self.put_question(place, next, round),
             Ok(None) => {
                 check.pause = Duration::ZERO;
-                self.round_ended(step, place, Verdict::of(&round.finish()), Duration::ZERO);
+                self.round_ended(step, place, ServerVerdict::of(&round.finish()), Duration::ZERO);
             }
             Err(reason) => self.check_failed(step, place, &reason.to_string(), Duration::ZERO),
         }
@@ -316,7 +316,7 @@ impl Cluster {
         let check = &mut self.checks[place];
         match check.state {
             State::Resting => {}
-            State::Asking { question: Question::Alive, .. } => check.state = State::Resting,
+            State::Asking { question: CheckQuestion::Alive, .. } => check.state = State::Resting,
             _ => return self.check_failed(step, place, reason, Duration::ZERO),
         }
         check.due = check.due.min(step.now.max(check.began + SOONEST));
@@ -326,7 +326,7 @@ impl Cluster {
 
     fn check_failed(&mut self, step: &mut Step<'_>, place: usize, reason: &str, pause: Duration) {
         self.end_check_connection(step, place);
-        self.round_ended(step, place, Verdict::unreached(reason), pause);
+        self.round_ended(step, place, ServerVerdict::unreached(reason), pause);
     }
 
     /// Moves the check to the server's new address. The server is asked there at once, and is nothing before it has answered.
@@ -354,7 +354,7 @@ impl Cluster {
 
     /// Says whether clients wait for a server to take writes, or are about to, and it may be this one. Nodes of Galera say which nodes have gone
     /// before they do. Their news is counted in checks at the usual interval ([`super::standing`]).
-    fn may_take_over(&self, place: usize, verdict: &Verdict) -> bool {
+    fn may_take_over(&self, place: usize, verdict: &ServerVerdict) -> bool {
         let has_ended = |primary: usize| {
             let last = self.standings[primary].verdict();
             primary != place && !(last.is_well && last.is_writable)
@@ -372,7 +372,7 @@ impl Cluster {
     }
 
     /// Ends a round. The next one begins an interval after this one has, or later.
-    fn round_ended(&mut self, step: &mut Step<'_>, place: usize, verdict: Verdict, pause: Duration) {
+    fn round_ended(&mut self, step: &mut Step<'_>, place: usize, verdict: ServerVerdict, pause: Duration) {
         // While clients wait for a switchover, or for this server to take writes, as soon as may be.
         let usual = step.settings.cluster.check_interval;
         let interval = match self.switching.is_some() {
@@ -408,11 +408,11 @@ mod tests {
     use crate::settings::Settings;
 
     /// Returns the pause behind a check of the second server that ends with this verdict.
-    fn pause(cluster: &mut Cluster, verdict: Verdict) -> Duration {
+    fn pause(cluster: &mut Cluster, verdict: ServerVerdict) -> Duration {
         pause_at(cluster, at(9), verdict)
     }
 
-    fn pause_at(cluster: &mut Cluster, now: Instant, verdict: Verdict) -> Duration {
+    fn pause_at(cluster: &mut Cluster, now: Instant, verdict: ServerVerdict) -> Duration {
         let (settings, mut outbox) = (two_servers(), Outbox::default());
         let mut step = Step { now, settings: &settings, outbox: &mut outbox, effects: Vec::new() };
         (cluster.checks[1].began, cluster.checks[1].pause) = (now, Duration::ZERO);
@@ -429,14 +429,14 @@ mod tests {
         assert_eq!(pause(&mut cluster, writes(1, false)), usual, "it is there");
         cluster.choose_confirmed(at(1), &chosen, &settings);
         assert_eq!(pause(&mut cluster, writes(1, false)), usual, "it is the primary");
-        cluster.seen(at(2), 0, Verdict::unreached("connection refused"));
+        cluster.seen(at(2), 0, ServerVerdict::unreached("connection refused"));
         assert_eq!(pause(&mut cluster, writes(1, false)), SOONEST, "it does not answer");
         assert_eq!(pause(&mut cluster, member(1, 0)), usual, "its place among the nodes is settled first");
         let mut of_group = member(1, 0);
         of_group.membership.as_mut().expect("a member").place = None;
         assert_eq!(pause(&mut cluster, of_group), SOONEST, "it may have been elected");
         assert_eq!(
-            pause(&mut cluster, Verdict::unreached("connection refused")),
+            pause(&mut cluster, ServerVerdict::unreached("connection refused")),
             usual,
             "nothing is gained by that"
         );
@@ -459,7 +459,7 @@ mod tests {
     const OK: &[u8] = &[7, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0];
 
     /// Makes two members. By these verdicts the first is the primary. Each check has a connection, and its next round is far away.
-    fn followed(settings: &Settings, verdict: impl Fn(usize, bool) -> Verdict) -> (Cluster, Chosen) {
+    fn followed(settings: &Settings, verdict: impl Fn(usize, bool) -> ServerVerdict) -> (Cluster, Chosen) {
         let (mut cluster, chosen) = (Cluster::new(settings, 0), Chosen::default());
         cluster.seen(at(1), 0, verdict(0, true));
         cluster.seen(at(1), 1, verdict(1, false));
@@ -472,7 +472,7 @@ mod tests {
 
     /// Returns how often the first server's check is asked whether it is alive, and the number of the last backend that is proved. The first of
     /// two servers is the primary. `connected`: the number of the last backend as each step begins. An answer comes in each step.
-    fn asked_and_proved(verdict: impl Fn(usize, bool) -> Verdict, connected: &[u64]) -> (usize, u64) {
+    fn asked_and_proved(verdict: impl Fn(usize, bool) -> ServerVerdict, connected: &[u64]) -> (usize, u64) {
         let (settings, mut outbox) = (two_servers(), Outbox::default());
         let (mut cluster, _) = followed(&settings, verdict);
         let mut step = Step { now: at(2), settings: &settings, outbox: &mut outbox, effects: Vec::new() };
@@ -481,7 +481,8 @@ mod tests {
             cluster.connected = connected;
             cluster.turn(&mut step);
             for place in 0..2 {
-                if matches!(cluster.checks[place].state, State::Asking { question: Question::Alive, .. }) {
+                if matches!(cluster.checks[place].state, State::Asking { question: CheckQuestion::Alive, .. })
+                {
                     asked += 1;
                     // Those that are connected while a question is under way wait for the next one.
                     cluster.connected += 1000;

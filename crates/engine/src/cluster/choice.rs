@@ -1,6 +1,6 @@
 //! Chooses the primary by the standings of all servers. A pure function: it never guesses.
 
-use super::standing::Standing;
+use super::standing::ServerStanding;
 use super::verdict::Membership;
 use crate::outside::named::ServerState;
 
@@ -31,7 +31,7 @@ pub(crate) enum NoPrimary {
 /// # Errors
 /// The reason for which there is none.
 pub(crate) fn choose(
-    servers: &[Standing],
+    servers: &[ServerStanding],
     drained: &[bool],
     former: Option<usize>,
 ) -> Result<usize, NoPrimary> {
@@ -71,13 +71,13 @@ pub(crate) fn choose(
     }
 }
 
-fn membership(servers: &[Standing], place: usize) -> Option<&Membership> {
+fn membership(servers: &[ServerStanding], place: usize) -> Option<&Membership> {
     servers[place].believed().membership.as_ref()
 }
 
 /// Says whether a server was a member of a group and is none any more, as it says, while others are. Writes on it never reach the group.
-fn is_outside(servers: &[Standing], server: &Standing) -> bool {
-    let is_member_of = |other: &Standing, group: &str| {
+fn is_outside(servers: &[ServerStanding], server: &ServerStanding) -> bool {
+    let is_member_of = |other: &ServerStanding, group: &str| {
         let found = other.believed();
         // Also where it is unfit: a group that has lost its majority for now goes on with what it has once that is back.
         matches!(other.state(), ServerState::Up | ServerState::Unfit)
@@ -87,7 +87,7 @@ fn is_outside(servers: &[Standing], server: &Standing) -> bool {
     server.left().is_some_and(|group| servers.iter().any(|other| is_member_of(other, group)))
 }
 
-fn are_of_one_cluster(servers: &[Standing], places: &[usize]) -> bool {
+fn are_of_one_cluster(servers: &[ServerStanding], places: &[usize]) -> bool {
     let mut clusters = places.iter().map(|&place| membership(servers, place).map(|own| &own.cluster));
     let first = clusters.next().flatten();
     first.is_some_and(|first| !first.is_empty()) && clusters.all(|cluster| cluster == first)
@@ -97,7 +97,7 @@ fn are_of_one_cluster(servers: &[Standing], places: &[usize]) -> bool {
 /// have left them out, as one that has hung and comes to. Of the rest, the lowest place in the list that all have alike writes. That is the
 /// same for everybody: writes on two nodes of Galera fail each other's certification. `may_be` says which members may be chosen.
 fn of_one_cluster(
-    servers: &[Standing],
+    servers: &[ServerStanding],
     places: &[usize],
     former: Option<usize>,
     may_be: impl Fn(&usize) -> bool,
@@ -132,31 +132,31 @@ mod tests {
 
     use super::*;
     use crate::cluster::standing::Checked;
-    use crate::cluster::verdict::{Membership, Verdict};
+    use crate::cluster::verdict::{Membership, ServerVerdict};
     use crate::outside::named::ServerRole;
 
-    fn standing(identity: &str, writable: bool, membership: Option<Membership>) -> Standing {
-        let mut standing = Standing::new();
-        let verdict = Verdict {
+    fn standing(identity: &str, writable: bool, membership: Option<Membership>) -> ServerStanding {
+        let mut standing = ServerStanding::new();
+        let verdict = ServerVerdict {
             role: ServerRole::Primary,
             is_well: !identity.is_empty(),
             is_writable: writable,
             identity: String::from(identity),
             membership,
-            ..Verdict::unreached("")
+            ..ServerVerdict::unreached("")
         };
         standing.take(Checked { at: Instant::START, took: Duration::ZERO, verdict });
         standing
     }
 
     /// Chooses where nothing is drained.
-    fn chosen(servers: &[Standing], former: Option<usize>) -> Result<usize, NoPrimary> {
+    fn chosen(servers: &[ServerStanding], former: Option<usize>) -> Result<usize, NoPrimary> {
         choose(servers, &vec![false; servers.len()], former)
     }
 
     #[test]
     fn nobody_is_chosen_before_all_have_been_asked() {
-        let servers = [standing("a", true, None), Standing::new()];
+        let servers = [standing("a", true, None), ServerStanding::new()];
         assert_eq!(chosen(&servers, None), Err(NoPrimary::Untried));
     }
 
@@ -181,7 +181,7 @@ mod tests {
     }
 
     /// A node of a Galera of so many members, at a place in the view with this number.
-    fn node(name: &str, cluster: &str, (view, members): (u64, u32), place: u32) -> Standing {
+    fn node(name: &str, cluster: &str, (view, members): (u64, u32), place: u32) -> ServerStanding {
         let cluster = String::from(cluster);
         standing(
             name,
@@ -228,10 +228,10 @@ mod tests {
     fn a_writer_that_does_not_hear_of_a_change_is_left_out_after_some_checks() {
         let mut writer = node("a", "c", (3, 3), 0);
         let mut other = node("b", "c", (3, 3), 1);
-        let check = |standing: &mut Standing, seconds, view| {
+        let check = |standing: &mut ServerStanding, seconds, view| {
             let at = Instant::START + Duration::from_secs(seconds);
             let membership = Membership { view: (0, view), members: 2, ..membership_of(standing) };
-            let verdict = Verdict { membership: Some(membership), ..standing.verdict().clone() };
+            let verdict = ServerVerdict { membership: Some(membership), ..standing.verdict().clone() };
             standing.take(Checked { at, took: Duration::from_millis(100), verdict });
         };
         check(&mut other, 10, 4);
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(chosen(&[writer, other], Some(0)), Ok(1));
     }
 
-    fn membership_of(standing: &Standing) -> Membership {
+    fn membership_of(standing: &ServerStanding) -> Membership {
         standing.believed().membership.clone().unwrap()
     }
 
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_drained_server_is_passed_over_and_holds_up_nobody() {
-        let servers = [standing("a", true, None), standing("b", true, None), Standing::new()];
+        let servers = [standing("a", true, None), standing("b", true, None), ServerStanding::new()];
         assert_eq!(choose(&servers, &[false, true, true], Some(0)), Ok(0));
         assert_eq!(choose(&servers, &[true, true, false], Some(0)), Err(NoPrimary::Untried));
         assert_eq!(choose(&servers[..2], &[true, true], Some(0)), Err(NoPrimary::None));

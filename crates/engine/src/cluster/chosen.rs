@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::proof::Proof;
+use super::process_proof::ProcessProof;
 
 /// A refusal may turn out to say nothing of the server. Others then count as such for this time. Anybody who may call a routine, or has a
 /// trigger, can make the server refuse (SIGNAL), and each doubt costs a check.
@@ -30,8 +30,8 @@ pub(crate) struct Chosen {
     /// Time at which a doubt was last settled, in microseconds.
     settled: AtomicU64,
     /// Proofs for backends that are opened at the primary.
-    pub(crate) proof: Proof,
-    pub(crate) tally: Tally,
+    pub(crate) proof: ProcessProof,
+    pub(crate) tally: FailoverTally,
 }
 
 /// A choice, and its number, which tells two choices of the same place apart.
@@ -43,16 +43,16 @@ pub(crate) struct Choice {
 
 /// The counts of clients' fates since the start, and the longest wait since there was last no primary.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct FailoverTally {
     held: AtomicU64,
     longest: AtomicU64,
     rolled_back: AtomicU64,
     unknown: AtomicU64,
 }
 
-/// The counts of a [`Tally`] as numbers.
+/// The counts of a [`FailoverTally`] as numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct FailoverCounts {
     /// Number of statements that waited and went to the new primary.
     pub(crate) held: u64,
     /// The longest wait of these.
@@ -80,8 +80,8 @@ impl Default for Chosen {
             servers: Mutex::default(),
             doubt: AtomicU64::new(0),
             settled: AtomicU64::new(0),
-            proof: Proof::default(),
-            tally: Tally::default(),
+            proof: ProcessProof::default(),
+            tally: FailoverTally::default(),
         }
     }
 }
@@ -187,7 +187,7 @@ impl Chosen {
     }
 }
 
-impl Counts {
+impl FailoverCounts {
     /// Returns the counts since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
@@ -199,7 +199,7 @@ impl Counts {
     }
 }
 
-impl Tally {
+impl FailoverTally {
     /// Notes that there is no primary any more.
     pub(crate) fn begin(&self) {
         self.longest.store(0, SeqCst);
@@ -220,8 +220,8 @@ impl Tally {
         self.unknown.fetch_add(1, SeqCst);
     }
 
-    pub(crate) fn counts(&self) -> Counts {
-        Counts {
+    pub(crate) fn counts(&self) -> FailoverCounts {
+        FailoverCounts {
             held: self.held.load(SeqCst),
             longest: Duration::from_micros(self.longest.load(SeqCst)),
             rolled_back: self.rolled_back.load(SeqCst),

@@ -40,7 +40,7 @@ pub(crate) struct Following {
     /// Connections that were lost with their server, with a request in flight, and the server's place. They belong to nobody any more, and
     /// end with the next choice. There are no more than there were backends: without a primary none are opened.
     left_open: Vec<(ConnectionId, Place)>,
-    /// Number up to which backends may be used, see [`super::proof`].
+    /// Number up to which backends may be used, see [`super::process_proof`].
     pub(super) proved: u64,
     /// Tokens of the backends that have logged in and wait for that.
     unproved: Vec<u64>,

@@ -15,7 +15,7 @@ pub(crate) mod following;
 pub(crate) mod foreign;
 pub(crate) mod position;
 pub(crate) mod primary;
-pub(crate) mod proof;
+pub(crate) mod process_proof;
 mod rds;
 pub(crate) mod reading;
 pub(crate) mod refusal;
@@ -35,11 +35,11 @@ use std::time::Duration;
 use seam::{Address, ConnectionId, Instant};
 
 use self::check::Check;
-use self::chosen::{Choice, Chosen, Counts};
+use self::chosen::{Choice, Chosen, FailoverCounts};
 use self::drain::Drains;
 use self::position::Behind;
 use self::primary::{Failovers, Known};
-use self::standing::{Checked, Standing};
+use self::standing::{Checked, ServerStanding};
 use self::switchover::Switching;
 use self::verdict::Follows;
 use crate::accounts::task::Work;
@@ -53,7 +53,7 @@ use crate::settings::Settings;
 pub(crate) struct Cluster {
     /// Checks by their places in the list of addresses.
     checks: Vec<Check>,
-    standings: Vec<Standing>,
+    standings: Vec<ServerStanding>,
     last_token: u64,
     /// The place of the primary, or of the last one.
     primary: Option<usize>,
@@ -78,8 +78,8 @@ pub(crate) struct Cluster {
     next: Option<(usize, Instant)>,
     /// Time at which the primary was last found to be well. Below are the counts of that time.
     known_well: Instant,
-    before: Counts,
-    /// Number of the last backend that may wait for a proof, see [`proof`]. Below is the number up to which there is one.
+    before: FailoverCounts,
+    /// Number of the last backend that may wait for a proof, see [`process_proof`]. Below is the number up to which there is one.
     connected: u64,
     proved: u64,
 }
@@ -89,7 +89,7 @@ impl Cluster {
         let count = if settings.cluster.several && worker == 0 { settings.server.len() } else { 0 };
         Self {
             checks: (0..count).map(|_| Check::new()).collect(),
-            standings: (0..count).map(|_| Standing::new()).collect(),
+            standings: (0..count).map(|_| ServerStanding::new()).collect(),
             last_token: 0,
             primary: None,
             primary_since: Instant::START,
@@ -103,7 +103,7 @@ impl Cluster {
             behind: None,
             next: None,
             known_well: Instant::START,
-            before: Counts::default(),
+            before: FailoverCounts::default(),
             connected: 0,
             proved: 0,
         }
@@ -192,7 +192,7 @@ impl Cluster {
         let primary = chosen.get().place;
         let is_node = |place: usize| self.standings[place].believed().role == ServerRole::Node;
         replicas.say_of_primary(primary.is_some_and(is_node));
-        let say = |(place, standing): (usize, &Standing)| {
+        let say = |(place, standing): (usize, &ServerStanding)| {
             let is_other = primary.is_none_or(|primary| !self.is_same(primary, place));
             let is_first = (0..place).all(|other| !self.is_same(place, other));
             let is_up = standing.state() == ServerState::Up;
@@ -209,7 +209,7 @@ impl Cluster {
 
     /// Says whether a server has all that the primary writes, sooner or later. A server that follows nobody may have data that the primary never
     /// had: it may be a former primary that is back.
-    fn may_be_read_from(&self, standing: &Standing, has_primary: bool, max_lag: Duration) -> bool {
+    fn may_be_read_from(&self, standing: &ServerStanding, has_primary: bool, max_lag: Duration) -> bool {
         let found = standing.believed();
         let is_behind = matches!(found.follows, Follows::Storage(lag) if lag > max_lag);
         match found.role {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use seam::{Address, Instant};
 
 use super::choice::NoPrimary;
-use super::chosen::{Choice, Chosen, Counts};
+use super::chosen::{Choice, Chosen, FailoverCounts};
 use super::position::{Behind, compare};
-use super::verdict::Verdict;
+use super::verdict::ServerVerdict;
 use super::{Cluster, Doubt};
 use crate::outside::event::Event;
 use crate::outside::named::ServerState;
@@ -30,9 +30,9 @@ pub(super) struct Failover {
     /// The lack of the new one as it was taken.
     pub(super) behind: Behind,
     /// Counts when the former one was last known to be well: losses with a server come before anybody knows of them.
-    before: Counts,
+    before: FailoverCounts,
     /// Counts of clients' fates; `None` for the latest change, where they still grow.
-    counts: Option<Counts>,
+    counts: Option<FailoverCounts>,
 }
 
 /// The position that the primary is known to have, by its checks.
@@ -48,7 +48,7 @@ pub(super) struct Known {
 
 impl Known {
     /// Makes the record of a server that is the primary from now on.
-    fn of(verdict: &Verdict) -> Self {
+    fn of(verdict: &ServerVerdict) -> Self {
         // What it had before its GTIDs ended would do for all that it has written since.
         let position = if verdict.writes_without_gtids { String::new() } else { verdict.position.clone() };
         Self { identity: verdict.identity.clone(), latest: position.clone(), position, lost: Behind::Nothing }
@@ -56,7 +56,7 @@ impl Known {
 
     /// Takes in the verdict of its check. The known position stays where the server comes back with less, since that was acknowledged, and
     /// where another server is in its place.
-    pub(super) fn take(&mut self, verdict: &Verdict) {
+    pub(super) fn take(&mut self, verdict: &ServerVerdict) {
         // One that its cluster has left says nothing of what that has.
         if !verdict.is_well || self.identity != verdict.identity {
             return;
@@ -90,10 +90,10 @@ impl Known {
 pub(super) struct Failovers(VecDeque<Failover>);
 
 impl Failovers {
-    pub(super) fn begin(&mut self, now: Instant, from: usize, before: Counts, chosen: &Chosen) {
+    pub(super) fn begin(&mut self, now: Instant, from: usize, before: FailoverCounts, chosen: &Chosen) {
         if let Some(last) = self.0.back_mut() {
             // What was counted behind `before` is the next one's.
-            let present = Counts { longest: chosen.tally.counts().longest, ..before };
+            let present = FailoverCounts { longest: chosen.tally.counts().longest, ..before };
             last.counts.get_or_insert(present.since(last.before));
         }
         chosen.tally.begin();
@@ -123,7 +123,7 @@ impl Failovers {
     }
 
     /// Returns the changes, the latest first, each with the counts of clients' fates.
-    pub(super) fn iter(&self, chosen: &Chosen) -> impl Iterator<Item = (&Failover, Counts)> {
+    pub(super) fn iter(&self, chosen: &Chosen) -> impl Iterator<Item = (&Failover, FailoverCounts)> {
         let latest = chosen.tally.counts();
         self.0
             .iter()

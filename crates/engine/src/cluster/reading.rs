@@ -16,7 +16,7 @@ pub(crate) const NO_SYNC_WAIT: &str = "SET @@session.wsrep_sync_wait = 0";
 
 /// A question of a round, in the order in which they are put. The earlier answers decide which of them follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
+pub(crate) enum CheckQuestion {
     /// Has the later answers given at once. The first question on each connection.
     NoSyncWait,
     /// Asks for nothing: the server answers as long as its process is there. Put between two rounds, and by itself.
@@ -62,7 +62,7 @@ const GROUP_WITHOUT_ROLES: &str = "SELECT m.MEMBER_ID, m.MEMBER_STATE, '' AS MEM
     FROM performance_schema.replication_group_members AS m \
     LEFT JOIN performance_schema.replication_group_member_stats AS s ON s.MEMBER_ID = m.MEMBER_ID";
 
-impl Question {
+impl CheckQuestion {
     /// Returns the question's text for a server of this version.
     pub(crate) fn text(self, version: &Version) -> &'static str {
         match self {
@@ -101,7 +101,7 @@ pub(crate) struct Reading {
     pub(crate) of_rds: bool,
     pub(crate) replication: Replication,
     pub(crate) galera: Option<Galera>,
-    pub(crate) group: Option<Group>,
+    pub(crate) group: Option<ReplicationGroup>,
     pub(crate) aurora: Option<Aurora>,
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct Galera {
 
 /// The group, as a member sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Group {
+pub(crate) struct ReplicationGroup {
     /// The member's own line.
     pub(crate) own: Option<Member>,
     pub(crate) members: u32,
@@ -227,29 +227,29 @@ impl Round {
     pub(crate) fn take(
         &mut self,
         version: &Version,
-        question: Question,
+        question: CheckQuestion,
         answer: Result<&[u8], NoAnswer>,
-    ) -> Result<Option<Question>, NotJudged> {
+    ) -> Result<Option<CheckQuestion>, NotJudged> {
         match (question, answer) {
-            (Question::NoSyncWait | Question::Utc | Question::Alive, _) => {}
-            (Question::Variables, Ok(kept)) => self.take_variables(kept)?,
-            (Question::Position, Ok(kept)) => self.take_position(kept),
-            (Question::Replication | Question::ReplicaStatus, Ok(kept)) => {
+            (CheckQuestion::NoSyncWait | CheckQuestion::Utc | CheckQuestion::Alive, _) => {}
+            (CheckQuestion::Variables, Ok(kept)) => self.take_variables(kept)?,
+            (CheckQuestion::Position, Ok(kept)) => self.take_position(kept),
+            (CheckQuestion::Replication | CheckQuestion::ReplicaStatus, Ok(kept)) => {
                 self.reading.replication = Replication::From(channels_of(kept));
             }
             // Without the right to look the role still shows, by what the server takes.
-            (Question::Replication | Question::ReplicaStatus, Err(error)) => {
+            (CheckQuestion::Replication | CheckQuestion::ReplicaStatus, Err(error)) => {
                 self.reading.replication = Replication::Hidden(error);
             }
-            (Question::Galera, Ok(kept)) => self.take_galera(kept),
-            (Question::Group, Ok(kept)) => self.take_group(kept),
-            (Question::Aurora, Ok(kept)) => {
+            (CheckQuestion::Galera, Ok(kept)) => self.take_galera(kept),
+            (CheckQuestion::Group, Ok(kept)) => self.take_group(kept),
+            (CheckQuestion::Aurora, Ok(kept)) => {
                 if let Some(aurora) = &mut self.reading.aurora {
                     aurora.take(kept);
                 }
             }
             // What it takes says as much of the role.
-            (Question::Aurora, Err(_)) => {}
+            (CheckQuestion::Aurora, Err(_)) => {}
             (_, Err(error)) => return Err(NotJudged::NoAnswer(error)),
         }
         Ok(self.next(version, question))
@@ -260,17 +260,21 @@ impl Round {
         self.reading
     }
 
-    fn next(&self, version: &Version, last: Question) -> Option<Question> {
+    fn next(&self, version: &Version, last: CheckQuestion) -> Option<CheckQuestion> {
         match last {
-            Question::NoSyncWait => Some(Question::Variables),
+            CheckQuestion::NoSyncWait => Some(CheckQuestion::Variables),
             // Its instances have one storage: nobody replicates, and none has more than another.
-            Question::Variables if self.reading.aurora.is_some() => Some(Question::Utc),
-            Question::Utc => Some(Question::Aurora),
-            Question::Variables if !version.is_mariadb() => Some(Question::Position),
-            Question::Variables | Question::Position => Some(Question::Replication),
-            Question::Replication if self.may_say_by_procedure(version) => Some(Question::ReplicaStatus),
-            Question::Replication if self.of_galera => Some(Question::Galera),
-            Question::Replication | Question::Galera if !self.group.is_empty() => Some(Question::Group),
+            CheckQuestion::Variables if self.reading.aurora.is_some() => Some(CheckQuestion::Utc),
+            CheckQuestion::Utc => Some(CheckQuestion::Aurora),
+            CheckQuestion::Variables if !version.is_mariadb() => Some(CheckQuestion::Position),
+            CheckQuestion::Variables | CheckQuestion::Position => Some(CheckQuestion::Replication),
+            CheckQuestion::Replication if self.may_say_by_procedure(version) => {
+                Some(CheckQuestion::ReplicaStatus)
+            }
+            CheckQuestion::Replication if self.of_galera => Some(CheckQuestion::Galera),
+            CheckQuestion::Replication | CheckQuestion::Galera if !self.group.is_empty() => {
+                Some(CheckQuestion::Group)
+            }
             _ => None,
         }
     }
@@ -349,7 +353,7 @@ impl Round {
 
     fn take_group(&mut self, kept: &[u8]) {
         let table = Named::of(kept);
-        let mut group = Group { name: self.group.clone(), ..Group::default() };
+        let mut group = ReplicationGroup { name: self.group.clone(), ..ReplicationGroup::default() };
         let mut before = 0;
         for row in table.rows() {
             let state = row.text("MEMBER_STATE");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::verdict::Verdict;
+use super::verdict::ServerVerdict;
 use crate::outside::named::ServerState;
 
 /// Number of failed checks in a row after which a server that was up is down: one lost packet is no failure.
@@ -26,21 +26,21 @@ pub(crate) const REMEMBERED: usize = 60;
 pub(crate) struct Checked {
     pub(crate) at: Instant,
     pub(crate) took: Duration,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: ServerVerdict,
 }
 
 /// A server by its checks.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct ServerStanding {
     state: ServerState,
     /// Time since which the server has had its state and role.
     since: Instant,
     /// Verdict of the last check, or the reason why there was no answer.
-    verdict: Verdict,
+    verdict: ServerVerdict,
     /// Name that told the server from others when it last gave one.
     last_identity: String,
     /// Verdict that counts: the last one, but for failures that do not count yet.
-    believed: Verdict,
+    believed: ServerVerdict,
     /// The group that the server was last a member of, by its own word.
     group: Option<String>,
     /// Time since which its membership is what it is.
@@ -54,9 +54,9 @@ pub(crate) struct Standing {
     history: VecDeque<Checked>,
 }
 
-impl Standing {
+impl ServerStanding {
     pub(crate) fn new() -> Self {
-        let verdict = Verdict::unreached("not asked yet");
+        let verdict = ServerVerdict::unreached("not asked yet");
         Self {
             state: ServerState::Untried,
             since: Instant::START,
@@ -100,7 +100,7 @@ impl Standing {
             if self.believed.membership != verdict.membership {
                 self.view_since = now;
             }
-            self.believed = Verdict { role, ..verdict.clone() };
+            self.believed = ServerVerdict { role, ..verdict.clone() };
         }
         self.state = state;
         self.verdict = verdict;
@@ -108,7 +108,7 @@ impl Standing {
             self.history.pop_front();
         }
         // Sets of GTIDs may be long, and nobody asks for those of a minute ago.
-        let verdict = Verdict { position: String::new(), ..checked.verdict };
+        let verdict = ServerVerdict { position: String::new(), ..checked.verdict };
         self.history.push_back(Checked { verdict, ..checked });
         let is_new = before != (self.state, self.believed.role, self.believed.is_writable);
         if is_new {
@@ -119,8 +119,8 @@ impl Standing {
 
     /// Begins anew, since another server may be at this place from now on, and has yet to be asked. Nothing of this one holds for that.
     pub(crate) fn begin_anew(&mut self, now: Instant, reason: &str) {
-        let unreached = Verdict::unreached(reason);
-        let believed = Verdict { role: self.believed.role, ..unreached.clone() };
+        let unreached = ServerVerdict::unreached(reason);
+        let believed = ServerVerdict { role: self.believed.role, ..unreached.clone() };
         let state = ServerState::Down;
         *self = Self { state, since: now, verdict: unreached, believed, has_moved: true, ..Self::new() };
     }
@@ -183,7 +183,7 @@ impl Standing {
     }
 
     /// Returns the outcome of the last check.
-    pub(crate) fn verdict(&self) -> &Verdict {
+    pub(crate) fn verdict(&self) -> &ServerVerdict {
         &self.verdict
     }
 
@@ -193,7 +193,7 @@ impl Standing {
     }
 
     /// Returns the verdict that counts.
-    pub(crate) fn believed(&self) -> &Verdict {
+    pub(crate) fn believed(&self) -> &ServerVerdict {
         &self.believed
     }
 
@@ -213,22 +213,22 @@ mod tests {
     use super::*;
     use crate::outside::named::ServerRole;
 
-    fn well(writable: bool) -> Verdict {
-        Verdict {
+    fn well(writable: bool) -> ServerVerdict {
+        ServerVerdict {
             role: ServerRole::Primary,
             is_well: true,
             is_writable: writable,
             identity: String::from("a"),
-            ..Verdict::unreached("read_only is off")
+            ..ServerVerdict::unreached("read_only is off")
         }
     }
 
-    fn lost() -> Verdict {
-        Verdict::unreached("Connection refused")
+    fn lost() -> ServerVerdict {
+        ServerVerdict::unreached("Connection refused")
     }
 
-    fn states(verdicts: impl IntoIterator<Item = Verdict>) -> Vec<(ServerState, bool)> {
-        let mut standing = Standing::new();
+    fn states(verdicts: impl IntoIterator<Item = ServerVerdict>) -> Vec<(ServerState, bool)> {
+        let mut standing = ServerStanding::new();
         let take = |verdict| {
             standing.take(Checked { at: Instant::START, took: Duration::ZERO, verdict });
             (standing.state(), standing.is_writable())
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn what_a_server_says_of_itself_counts_at_once() {
-        let unfit = Verdict { is_well: false, is_writable: false, ..well(true) };
+        let unfit = ServerVerdict { is_well: false, is_writable: false, ..well(true) };
         let seen = states([well(true), well(false), well(true), unfit, well(true)]);
         use ServerState::{Unfit, Up};
         assert_eq!(seen, [(Up, true), (Up, false), (Up, true), (Unfit, false), (Up, true)]);
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn the_first_check_decides_and_the_last_ones_are_remembered() {
         assert_eq!(states([lost()]), [(ServerState::Down, false)]);
-        let mut standing = Standing::new();
+        let mut standing = ServerStanding::new();
         for number in 0..REMEMBERED as u64 + 5 {
             let at = Instant::from_micros(number);
             standing.take(Checked { at, took: Duration::ZERO, verdict: well(true) });

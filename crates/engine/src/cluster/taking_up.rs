@@ -12,7 +12,7 @@ use crate::pool::Pool;
 use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::settings::Settings;
-use crate::workers::serving::Serves;
+use crate::workers::serving::ServedClient;
 
 /// The news that a worker takes up.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) struct Leaving {
 
 /// The way in which a backend is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum Departure {
     /// Not yet: once its work has come to its end.
     Later,
     /// In the orderly way.
@@ -61,7 +61,7 @@ impl Backend {
     /// Notes that statements go elsewhere from now on. The number of its thread is another one's there.
     fn is_left(&mut self) {
         self.afterwards = Afterwards::Close;
-        self.shown.serves = Serves::default();
+        self.shown.serves = ServedClient::default();
     }
 }
 
@@ -126,40 +126,40 @@ impl TakingUp<'_> {
     }
 
     /// Returns the way in which one of them is left. Its requests in flight come to their end, where the server is up. Nothing more is sent.
-    pub(crate) fn leave(&mut self, key: BackendKey, leaving: &Leaving) -> Left {
-        let Some(backend) = self.servers.get_mut(key) else { return Left::Later };
+    pub(crate) fn leave(&mut self, key: BackendKey, leaving: &Leaving) -> Departure {
+        let Some(backend) = self.servers.get_mut(key) else { return Departure::Later };
         backend.is_left();
         if backend.holder.is_some() && leaving.goes_on.is_some_and(|former| backend.place.is(former)) {
             self.following.leaves = Some(leaving.since);
-            return Left::Later;
+            return Departure::Later;
         }
         if backend.is_idle() || !(backend.is_ready() || backend.is_changing()) {
-            return Left::InOrder;
+            return Departure::InOrder;
         }
         let ends = !backend.in_flight.is_empty() && backend.in_flight.iter().all(ends_by_itself);
         self.servers.of_mut(key).sharing.remove(key);
         if leaving.may_end && ends {
             self.following.leaves = Some(leaving.since);
-            return Left::Later;
+            return Departure::Later;
         }
-        Left::GivenUp
+        Departure::GivenUp
     }
 
     /// Returns the way in which a backend is left that leads to the former address of its server: it ends its work.
-    pub(crate) fn leave_former(&mut self, key: BackendKey, from: &Rc<Address>) -> Left {
+    pub(crate) fn leave_former(&mut self, key: BackendKey, from: &Rc<Address>) -> Departure {
         let backend = &mut self.servers[key];
         backend.place = Place::Former(Rc::clone(from));
         // Permits are for what stands at the new address. The former one may be dead, and what was sent there hang for long.
         backend.lend_permit(&mut self.scheduling.scheduler);
         backend.is_left();
         if backend.is_changing() {
-            return Left::GivenUp;
+            return Departure::GivenUp;
         }
         if backend.is_idle() || !backend.is_ready() {
-            return Left::InOrder;
+            return Departure::InOrder;
         }
         self.servers.of_mut(key).sharing.remove(key);
-        Left::Later
+        Departure::Later
     }
 
     /// Notes whether there is a primary that can be reached, and since when.
@@ -232,7 +232,7 @@ mod tests {
     }
 
     /// Returns the ways in which two backends are left: one that a client holds, at rest, and one with a command of ours in flight.
-    fn left(engine: &mut Engine) -> Vec<Left> {
+    fn left(engine: &mut Engine) -> Vec<Departure> {
         let Some(leaving) = engine.taking_up().leaving() else { return Vec::new() };
         leaving.backends.iter().map(|&key| engine.taking_up().leave(key, &leaving)).collect()
     }
@@ -243,13 +243,13 @@ mod tests {
         assert_eq!(left(&mut engine), [], "they stand on the primary");
         engine.pool.workers.chosen.set(Some(1), true);
         engine.taking_up().choice();
-        assert_eq!(left(&mut engine), [Left::GivenUp, Left::Later]);
+        assert_eq!(left(&mut engine), [Departure::GivenUp, Departure::Later]);
         engine.pool.workers.chosen.former_is_lost();
-        assert_eq!(left(&mut engine), [Left::GivenUp; 2]);
+        assert_eq!(left(&mut engine), [Departure::GivenUp; 2]);
         engine.pool.workers.chosen.give_way(0);
         engine.taking_up().choice();
-        assert_eq!(left(&mut engine), [Left::Later; 2]);
+        assert_eq!(left(&mut engine), [Departure::Later; 2]);
         engine.now = engine.now + engine.settings.cluster.hold;
-        assert_eq!(left(&mut engine), [Left::GivenUp; 2], "they have had their time");
+        assert_eq!(left(&mut engine), [Departure::GivenUp; 2], "they have had their time");
     }
 }

@@ -6,9 +6,9 @@ use seam::{Address, Instant};
 
 use super::Cluster;
 use super::chosen::Chosen;
-use super::reading::{Question, Round};
+use super::reading::{CheckQuestion, Round};
 use super::standing::Checked;
-use super::verdict::{Membership, Verdict};
+use super::verdict::{Membership, ServerVerdict};
 use crate::control::answer::NoAnswer;
 use crate::control::version::Version;
 use crate::outside::event::Event;
@@ -30,33 +30,33 @@ pub(super) fn two_servers() -> Settings {
 }
 
 /// The verdict on the server at a place, which is well.
-pub(super) fn writes(place: usize, is_writable: bool) -> Verdict {
-    Verdict {
+pub(super) fn writes(place: usize, is_writable: bool) -> ServerVerdict {
+    ServerVerdict {
         role: if is_writable { ServerRole::Primary } else { ServerRole::Replica },
         is_well: true,
         is_writable,
         identity: place.to_string(),
-        ..Verdict::unreached("")
+        ..ServerVerdict::unreached("")
     }
 }
 
 /// The verdict on a node of a Galera of three, with this place among them.
-pub(super) fn member(place: usize, index: u32) -> Verdict {
+pub(super) fn member(place: usize, index: u32) -> ServerVerdict {
     let cluster = String::from("c");
     let membership = Membership { cluster, view: (0, 3), members: 3, place: Some(index), takes_part: true };
-    Verdict { role: ServerRole::Node, membership: Some(membership), ..writes(place, true) }
+    ServerVerdict { role: ServerRole::Node, membership: Some(membership), ..writes(place, true) }
 }
 
 /// The verdict on a member of a group of three with one primary.
-pub(super) fn of_group(place: usize, is_primary: bool) -> Verdict {
+pub(super) fn of_group(place: usize, is_primary: bool) -> ServerVerdict {
     let cluster = String::from("g");
     let membership = Membership { cluster, view: (7, 3), members: 3, place: None, takes_part: true };
-    Verdict { membership: Some(membership), ..writes(place, is_primary) }
+    ServerVerdict { membership: Some(membership), ..writes(place, is_primary) }
 }
 
 impl Cluster {
     /// Takes in a check that has begun and ended at this time.
-    pub(super) fn seen(&mut self, at: Instant, place: usize, verdict: Verdict) {
+    pub(super) fn seen(&mut self, at: Instant, place: usize, verdict: ServerVerdict) {
         self.asked(place, at, Checked { at, took: Duration::ZERO, verdict });
     }
 
@@ -99,15 +99,15 @@ pub(super) fn refused(message: &str) -> NoAnswer {
 }
 
 /// Returns the verdict of a round against a server with these answers, in the order of its questions.
-pub(super) fn judged(version: &str, answers: &[(Question, Result<Vec<u8>, &str>)]) -> Verdict {
+pub(super) fn judged(version: &str, answers: &[(CheckQuestion, Result<Vec<u8>, &str>)]) -> ServerVerdict {
     let version = Version::new(version.into());
     let mut round = Round::default();
-    let mut next = Some(Question::Variables);
+    let mut next = Some(CheckQuestion::Variables);
     for (question, answer) in answers {
         assert_eq!(next, Some(*question), "the round asks in another order");
         let answer = answer.as_ref().map(Vec::as_slice).map_err(|error| refused(error));
         next = round.take(&version, *question, answer).expect("it can be judged");
     }
     assert_eq!(next, None, "the round is not over");
-    Verdict::of(&round.finish())
+    ServerVerdict::of(&round.finish())
 }

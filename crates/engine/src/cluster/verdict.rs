@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::aurora::Aurora;
 use super::foreign;
 use super::rds;
-use super::reading::{Channel, Galera, Group, Reading, Replication};
+use super::reading::{Channel, Galera, Reading, Replication, ReplicationGroup};
 use crate::outside::named::ServerRole;
 
 /// The state of a server as a round found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct ServerVerdict {
     pub(crate) role: ServerRole,
     /// True where the server answers, and is a part of its cluster or group, if it has one.
     pub(crate) is_well: bool,
@@ -62,7 +62,7 @@ const SYNCED: u8 = 4;
 /// Galera's number for the state of a node that gives its data to another one, and may serve meanwhile.
 const DONOR: u8 = 2;
 
-impl Verdict {
+impl ServerVerdict {
     /// Makes the verdict on a server that has not answered.
     pub(crate) fn unreached(reason: &str) -> Self {
         Self {
@@ -127,7 +127,7 @@ fn membership_of(reading: &Reading) -> Option<Membership> {
         place: Some(galera.local_index),
         takes_part: true,
     };
-    let of_member = |group: &Group| Membership {
+    let of_member = |group: &ReplicationGroup| Membership {
         cluster: group.name.clone(),
         view: group.view,
         members: group.members,
@@ -162,7 +162,7 @@ fn fault_of_node(galera: &Galera) -> Option<String> {
     Some(String::from(fault))
 }
 
-fn judge_member(reading: &Reading, group: &Group) -> (ServerRole, bool, String) {
+fn judge_member(reading: &Reading, group: &ReplicationGroup) -> (ServerRole, bool, String) {
     let Some(own) = &group.own else {
         return (ServerRole::Unknown, false, String::from("not a member of its own group replication"));
     };

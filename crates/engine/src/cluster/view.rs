@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seam::{Address, Instant};
 
-use super::chosen::{Chosen, Counts};
+use super::chosen::{Chosen, FailoverCounts};
 use super::position::Behind;
 use super::primary::Failover;
 use super::{Cluster, foreign};
@@ -112,8 +112,8 @@ impl Cluster {
         primary: Option<usize>,
     ) -> Vec<ServerView> {
         let servers = addresses.iter().zip(&self.standings).enumerate();
-        let view =
-            |(place, (address, standing)): (usize, (&Address, &super::standing::Standing))| ServerView {
+        let view = |(place, (address, standing)): (usize, (&Address, &super::standing::ServerStanding))| {
+            ServerView {
                 address: address.clone(),
                 identity: standing.believed().identity.clone(),
                 role: standing.believed().role,
@@ -135,7 +135,8 @@ impl Cluster {
                         reason: checked.verdict.reason.clone(),
                     })
                     .collect(),
-            };
+            }
+        };
         servers.map(view).collect()
     }
 
@@ -149,7 +150,7 @@ impl Cluster {
         if self.checks.is_empty() {
             return Vec::new();
         }
-        let view = |(failover, counts): (&Failover, Counts)| FailoverView {
+        let view = |(failover, counts): (&Failover, FailoverCounts)| FailoverView {
             age: now.since(failover.began),
             took: failover.ended.map(|ended| ended.since(failover.began)),
             from: addresses[failover.from].clone(),

@@ -1,11 +1,11 @@
 //! The clients that follow a group.
 
-use super::group::Group;
+use super::group::CoalescedGroup;
 use crate::client::{Client, Phase};
 use crate::ids::{ClientKey, ClientRef, Table};
 
 /// Returns the clients that still follow.
-pub(crate) fn followers_of(clients: &Table<ClientKey, Client>, group: &Group) -> Vec<ClientKey> {
+pub(crate) fn followers_of(clients: &Table<ClientKey, Client>, group: &CoalescedGroup) -> Vec<ClientKey> {
     let there = group.followers.iter().filter(|&&follower| is_following(clients, follower, group.number));
     there.map(|follower| follower.key).collect()
 }

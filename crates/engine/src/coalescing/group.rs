@@ -9,12 +9,12 @@ use crate::scheduler::lane::Lane;
 #[derive(Default)]
 pub(crate) struct Coalescer {
     /// Groups that wait, by the hash of the properties that their members share.
-    pub(super) waiting: BTreeMap<u64, Group>,
+    pub(super) waiting: BTreeMap<u64, CoalescedGroup>,
     pub(super) last_number: u64,
 }
 
 /// Statements that one execution answers.
-pub(crate) struct Group {
+pub(crate) struct CoalescedGroup {
     /// Never used twice.
     pub(super) number: u64,
     /// The leader while the group waits. Later the statement in flight says who leads.
@@ -25,7 +25,7 @@ pub(crate) struct Group {
     pub(crate) reply: Vec<u8>,
 }
 
-impl Group {
+impl CoalescedGroup {
     /// Takes in a piece of the reply.
     pub(crate) fn collect(&mut self, bytes: &[u8]) {
         self.reply.extend_from_slice(bytes);
@@ -58,6 +58,6 @@ impl Coalescer {
 
     /// Bytes of all waiting groups. The nodes of a B-tree are at least half full.
     pub(crate) fn bytes(&self) -> usize {
-        self.waiting.values().map(|group| group.bytes() + size_of::<(u64, Group)>()).sum()
+        self.waiting.values().map(|group| group.bytes() + size_of::<(u64, CoalescedGroup)>()).sum()
     }
 }

@@ -87,7 +87,7 @@ pub struct Times {
 
 /// An execution that has ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Execution {
+pub(crate) struct EndedExecution {
     pub(crate) fingerprint: u64,
     /// Time since the statement's start on the server.
     pub(crate) time: Duration,
@@ -246,7 +246,7 @@ impl Digests {
     }
 
     /// Counts an execution that has ended, under its digest or among the others: which it yields.
-    pub(crate) fn record(&mut self, now: Instant, execution: &Execution) -> &Digest {
+    pub(crate) fn record(&mut self, now: Instant, execution: &EndedExecution) -> &Digest {
         let digest = match self.find(execution.fingerprint) {
             Ok(place) => &mut self.digests[place],
             Err(_) => &mut self.others,
@@ -359,7 +359,7 @@ impl Digest {
         self.waiting.usual_and_least()
     }
 
-    fn record(&mut self, now: Instant, execution: &Execution) {
+    fn record(&mut self, now: Instant, execution: &EndedExecution) {
         let (time, waited) = (micros(execution.time), micros(execution.waited));
         self.execution.record(time, self.count == 0);
         self.wait.record(waited, self.count == 0);

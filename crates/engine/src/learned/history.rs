@@ -45,7 +45,7 @@ struct Kind {
 
 /// The traces that an execution has left on its backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub(crate) enum Traces {
     Nothing,
     /// An error that its packet tells of, or a change of session state.
     Something,
@@ -122,17 +122,17 @@ impl History {
     }
 
     /// Takes in one execution: the time from its start on the server to its end, the bytes of its reply, and what it left.
-    pub(crate) fn record(&mut self, fingerprint: u64, time: Duration, reply: u64, left: Left) {
+    pub(crate) fn record(&mut self, fingerprint: u64, time: Duration, reply: u64, left: Traces) {
         let kind = &mut self.kinds[slot(fingerprint)];
         if kind.fingerprint != fingerprint {
             *kind = Kind { fingerprint, ..Kind::default() };
         }
         kind.large = kind.large.saturating_sub(1);
         kind.warned = match left {
-            Left::Warnings => TRIALS_BEHIND_WARNINGS,
-            Left::Nothing | Left::Something => kind.warned.saturating_sub(1),
+            Traces::Warnings => TRIALS_BEHIND_WARNINGS,
+            Traces::Nothing | Traces::Something => kind.warned.saturating_sub(1),
         };
-        let leaves = left != Left::Nothing;
+        let leaves = left != Traces::Nothing;
         let harmless = time <= SHORT && reply <= SMALL && !leaves;
         // One slow execution may be the machine's: it costs half the trust. Size and diagnostics are the statement's.
         kind.harmless_in_a_row = match (harmless, reply > SMALL || leaves) {
@@ -161,20 +161,20 @@ mod tests {
         let mut history = History::default();
         for _ in 0..TRIALS {
             assert!(!history.is_harmless(42));
-            history.record(42, FAST, 100, Left::Nothing);
+            history.record(42, FAST, 100, Traces::Nothing);
         }
         assert!(history.is_harmless(42));
-        history.record(42, FAST, 100, Left::Something);
+        history.record(42, FAST, 100, Traces::Something);
         assert!(!history.is_harmless(42));
     }
 
     #[test]
     fn a_kind_that_has_warned_goes_alone_for_long() {
         let mut history = History::default();
-        history.record(42, FAST, 100, Left::Warnings);
+        history.record(42, FAST, 100, Traces::Warnings);
         for _ in 0..TRIALS_BEHIND_WARNINGS {
             assert!(!history.is_harmless(42));
-            history.record(42, FAST, 100, Left::Nothing);
+            history.record(42, FAST, 100, Traces::Nothing);
         }
         assert!(history.is_harmless(42));
     }
@@ -183,12 +183,12 @@ mod tests {
     fn one_slow_execution_does_not_end_long_trust_but_two_do() {
         let mut history = History::default();
         for _ in 0..100 {
-            history.record(7, FAST, 100, Left::Nothing);
+            history.record(7, FAST, 100, Traces::Nothing);
         }
-        history.record(7, Duration::from_secs(1), 100, Left::Nothing);
+        history.record(7, Duration::from_secs(1), 100, Traces::Nothing);
         assert!(history.is_harmless(7));
-        history.record(7, Duration::from_secs(1), 100, Left::Nothing);
-        history.record(7, Duration::from_secs(1), 100, Left::Nothing);
+        history.record(7, Duration::from_secs(1), 100, Traces::Nothing);
+        history.record(7, Duration::from_secs(1), 100, Traces::Nothing);
         assert!(!history.is_harmless(7));
     }
 
@@ -196,9 +196,9 @@ mod tests {
     fn a_large_reply_ends_trust() {
         let mut history = History::default();
         for _ in 0..100 {
-            history.record(7, FAST, 100, Left::Nothing);
+            history.record(7, FAST, 100, Traces::Nothing);
         }
-        history.record(7, FAST, SMALL + 1, Left::Nothing);
+        history.record(7, FAST, SMALL + 1, Traces::Nothing);
         assert!(!history.is_harmless(7));
     }
 }

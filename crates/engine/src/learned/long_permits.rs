@@ -20,7 +20,7 @@ use measurement::Measurement;
 pub(crate) use measurement::Pace;
 
 use crate::outside::histogram::micros;
-use crate::workers::place::Place;
+use crate::workers::place::QueuePlace;
 
 /// Nobody waits for a long permit.
 const NOBODY: u64 = u64::MAX;
@@ -119,7 +119,7 @@ impl LongPermits {
     }
 
     /// Lets the statement at `place` start, unless as many run as may, or others of other workers have waited longer.
-    pub(crate) fn take(&self, worker: usize, place: Place, permits: u32) -> Option<Allowed> {
+    pub(crate) fn take(&self, worker: usize, place: QueuePlace, permits: u32) -> Option<Allowed> {
         let may = |running: u32| self.may_take(worker, place.order(), permits, running).then(|| running + 1);
         let before = self.running.fetch_update(SeqCst, SeqCst, may).ok()?;
         if before.saturating_sub(self.beyond.load(SeqCst)) < self.with_permit(permits) {
@@ -130,7 +130,7 @@ impl LongPermits {
     }
 
     /// Lets the statement at `place` start without a permit. Returns false where it may not.
-    pub(crate) fn take_beyond(&self, worker: usize, place: Place, permits: u32) -> bool {
+    pub(crate) fn take_beyond(&self, worker: usize, place: QueuePlace, permits: u32) -> bool {
         let may = |running: u32| self.may_take(worker, place.order(), permits, running).then(|| running + 1);
         if self.running.fetch_update(SeqCst, SeqCst, may).is_err() {
             return false;
@@ -146,7 +146,7 @@ impl LongPermits {
     }
 
     /// Says whether [`Self::take`] would succeed now.
-    pub(crate) fn may_have(&self, worker: usize, place: Place, permits: u32) -> bool {
+    pub(crate) fn may_have(&self, worker: usize, place: QueuePlace, permits: u32) -> bool {
         let may = self.may_take(worker, place.order(), permits, self.running.load(SeqCst));
         if !may && !self.crowded.load(SeqCst) {
             self.crowded.store(true, SeqCst);
@@ -155,7 +155,7 @@ impl LongPermits {
     }
 
     /// Says whether [`Self::take_beyond`] would succeed now.
-    pub(crate) fn may_have_beyond(&self, worker: usize, place: Place, permits: u32) -> bool {
+    pub(crate) fn may_have_beyond(&self, worker: usize, place: QueuePlace, permits: u32) -> bool {
         self.has_room_beyond() && self.may_have(worker, place, permits)
     }
 
@@ -227,8 +227,8 @@ impl LongPermits {
     }
 
     /// Says where the first long statement of a worker stands, and whether it waits for nothing but room beside those without a permit.
-    pub(crate) fn want(&self, worker: usize, place: Option<Place>, without_permit: bool) {
-        let (place, want) = (place.map_or(NOBODY, Place::order), &self.wants[worker]);
+    pub(crate) fn want(&self, worker: usize, place: Option<QueuePlace>, without_permit: bool) {
+        let (place, want) = (place.map_or(NOBODY, QueuePlace::order), &self.wants[worker]);
         // Most of the time there is none, and reading leaves the cache line with all of them.
         if want.place.load(SeqCst) != place {
             want.place.store(place, SeqCst);
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn it_goes_to_the_worker_that_has_waited_longer() {
         let long = LongPermits::new(1, 0, 2);
-        let (old, young) = (Place::low(1), Place::low(2));
+        let (old, young) = (QueuePlace::low(1), QueuePlace::low(2));
         assert_eq!(long.take(0, young, 16), Some(Allowed::WithPermit));
         assert_eq!(long.take(1, old, 16), None);
         long.want(1, Some(old), false);
@@ -481,7 +481,7 @@ mod tests {
         let long = LongPermits::new(4, 64, 1);
         run_like(&long, 20, &ALONE);
         assert_eq!(long.limit(16), 64);
-        let places = (1..=6).map(|arrival| long.take(0, Place::low(arrival), 16));
+        let places = (1..=6).map(|arrival| long.take(0, QueuePlace::low(arrival), 16));
         assert_eq!(places.flatten().count(), 6);
         let now = Instant::START + 60 * SECOND;
         long.measure(&LongEnd { at: now, usual: None, ..ALONE }, 16);
@@ -511,7 +511,7 @@ mod tests {
     fn as_many_as_were_found_to_hurt_nobody_take_no_permits() {
         let long = LongPermits::new(1, 20, 1);
         run(&long, 4, 1000);
-        let place = |arrival| Place::low(arrival);
+        let place = |arrival| QueuePlace::low(arrival);
         assert_eq!(long.limit(16), 2);
         assert!(long.take_beyond(0, place(1), 16) && !long.take_beyond(0, place(2), 16));
         assert_eq!([2, 3].map(|arrival| long.take(0, place(arrival), 16)), [Some(Allowed::WithPermit), None]);

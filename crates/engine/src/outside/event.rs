@@ -14,7 +14,7 @@ use crate::outside::slow_log::SlowLog;
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     pub(crate) events: VecDeque<Event>,
-    pub(crate) slow: SlowLog,
+    pub(crate) slow_log: SlowLog,
 }
 
 /// An event that an operator may want to know of. It never holds a secret or a statement's text.

@@ -8,10 +8,10 @@ use crate::cluster::following::Following;
 use crate::ids::{BackendKey, ClientIds, ClientKey, ClientRef, Table};
 use crate::outside::kills_under_way::{BackendRef, UnderWay};
 use crate::outside::orders::given::Orders;
-use crate::outside::orders::to_be_ended::{Kills, OutsideKill, Told};
+use crate::outside::orders::to_be_ended::{KillReport, Kills, OutsideKill};
 use crate::servers::Servers;
 use crate::settings::Settings;
-use crate::workers::letter::Ending;
+use crate::workers::letter::ServerKill;
 
 /// ER_NO_SUCH_THREAD.
 const NO_SUCH_THREAD: u16 = 1094;
@@ -56,7 +56,7 @@ pub(crate) struct OutsideKills<'a> {
 
 impl OutsideKills<'_> {
     /// The server is to end what runs of the client with this id, asked by its own user: who wants it has no connection here, or waits for that.
-    pub(crate) fn order(&mut self, id: u32, query_only: bool, ending: Ending, told: Option<Told>) {
+    pub(crate) fn order(&mut self, id: u32, query_only: bool, ending: ServerKill, told: Option<KillReport>) {
         let Some(&key) = self.ids.keys.get(&id) else { return };
         let kill = OutsideKill::new(ClientRef { key, id }, ending, query_only, self.now);
         self.orders.kills.push(OutsideKill { told, ..kill });
@@ -104,7 +104,7 @@ impl OutsideKills<'_> {
         carrier: BackendKey,
         runs_on: BackendKey,
         client: ClientRef,
-        told: Option<Told>,
+        told: Option<KillReport>,
     ) {
         let (carrier, victim) = (self.backend_ref(carrier), self.backend_ref(runs_on));
         self.orders.kills_under_way.push(UnderWay { carrier, victim, client, since: self.now, told });
@@ -179,7 +179,7 @@ mod tests {
     use crate::ids::client_key;
     use crate::request::Request;
 
-    const ENDING: Ending = Ending { thread_id: 42, query_only: true };
+    const ENDING: ServerKill = ServerKill { thread_id: 42, query_only: true };
 
     /// A client that runs its statement on the thread that is meant, and the order to end it.
     fn running() -> (Engine, BackendKey, OutsideKill) {

@@ -11,7 +11,7 @@ use seam::Instant;
 use crate::backend::Backend;
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientRef};
-use crate::outside::orders::to_be_ended::Told;
+use crate::outside::orders::to_be_ended::KillReport;
 use crate::servers::Servers;
 use crate::workers::letter::PEER_TIMEOUT;
 
@@ -48,7 +48,7 @@ pub(crate) struct UnderWay {
     pub(crate) victim: BackendRef,
     pub(crate) client: ClientRef,
     pub(crate) since: Instant,
-    pub(crate) told: Option<Told>,
+    pub(crate) told: Option<KillReport>,
 }
 
 /// The KILLs of one worker that are under way. There are no more than backends that they were sent on, and than backends lost within

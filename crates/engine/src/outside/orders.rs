@@ -10,16 +10,16 @@ use seam::{Address, Instant};
 use sql::{KillTarget, Whom};
 
 use self::given::KilledAtPeer;
-use self::to_be_ended::{Kills, Told};
+use self::to_be_ended::{KillReport, Kills};
 use crate::backend::moving::MovingBackends;
 use crate::backend::{Permit, Summary};
 use crate::client::Phase;
 use crate::client::kill::{Begun, Killers, Settled};
-use crate::client::killing::{Behind, Killing, PEER_ANSWER_TIMEOUT, Rest};
+use crate::client::killing::{Killing, PEER_ANSWER_TIMEOUT, RestOfText, TextBehindKill};
 use crate::client::victims::{End, Victims};
 use crate::cluster::drain::{DrainOrder, DrainOutcome, NotDrained};
 use crate::cluster::switchover::SwitchStep;
-use crate::cluster::taking_up::Left;
+use crate::cluster::taking_up::Departure;
 use crate::control::peers::mail::Delivery;
 use crate::declared::Declared;
 use crate::engine::Engine;
@@ -36,7 +36,7 @@ use crate::outside::neighbours::Neighbours;
 use crate::outside::snapshot::{Figures, Tables};
 use crate::request::{QueryAttributes, Request, RequestKind, TEXT_AT};
 use crate::settings::Settings;
-use crate::workers::letter::{Ending, Kill, Killed, Killer, Letter, Outcome, Rights};
+use crate::workers::letter::{Kill, KillRights, Killed, Killer, Letter, Outcome, ServerKill};
 
 /// The longest time that an order to kill a client of another Onramp may take.
 pub const KILL_AT_PEER_TIMEOUT: Duration = PEER_ANSWER_TIMEOUT;
@@ -200,9 +200,9 @@ impl Engine {
         let backends = self.servers.backends().filter(|(_, backend)| backend.place.is(place));
         for key in backends.map(|(key, _)| key).collect::<Vec<_>>() {
             match self.taking_up().leave_former(key, &from) {
-                Left::Later => {}
-                Left::InOrder => self.quit_backend(key),
-                Left::GivenUp => self.give_up_backend(key, "the name of its server leads elsewhere"),
+                Departure::Later => {}
+                Departure::InOrder => self.quit_backend(key),
+                Departure::GivenUp => self.give_up_backend(key, "the name of its server leads elsewhere"),
             }
         }
         self.following.server_moves(place, &from);
@@ -289,7 +289,7 @@ impl Engine {
         if self.pool.worker != 0 || self.pool.peer_of(id).is_none() {
             return false;
         }
-        let (killer, rights) = (Killer::Operator(order), Rights::OF_OPERATOR);
+        let (killer, rights) = (Killer::Operator(order), KillRights::OF_OPERATOR);
         self.kill_at_peer(Kill { from: 0, killer, victim: id, query_only, rights, age: Duration::ZERO });
         true
     }
@@ -303,7 +303,7 @@ impl Engine {
     pub(crate) fn kill_command(&mut self, key: ClientKey, id: u64, answer: u8) {
         let target = KillTarget { query_only: false, whom: Whom::Id(id) };
         if !self.kill_statement(key, target, answer, None) {
-            self.queue_kill(key, Ending { thread_id: id, query_only: false }, None);
+            self.queue_kill(key, ServerKill { thread_id: id, query_only: false }, None);
         }
     }
 
@@ -319,7 +319,7 @@ impl Engine {
         key: ClientKey,
         target: KillTarget,
         answer: u8,
-        rest: Rest,
+        rest: RestOfText,
     ) -> bool {
         match self.killers().begin(key, target, answer, rest) {
             Begun::OfServer => return false,
@@ -376,7 +376,7 @@ impl Engine {
         }
     }
 
-    fn tell_killer(&mut self, (worker, killed): Told) {
+    fn tell_killer(&mut self, (worker, killed): KillReport) {
         if worker == self.pool.worker {
             self.killed_by_worker(&killed);
         } else {
@@ -446,7 +446,7 @@ impl Engine {
     }
 
     /// A KILL of a text has been done here: what stands behind it may be another one.
-    fn go_on_behind_kill(&mut self, key: ClientKey, mut behind: Box<Behind>, answer: u8) {
+    fn go_on_behind_kill(&mut self, key: ClientKey, mut behind: Box<TextBehindKill>, answer: u8) {
         if let Some(target) = self.killers().next_behind(key, &mut behind) {
             let ours = self.kill_statement(key, target, answer, Some(behind));
             debug_assert!(ours, "a client's id, of somebody who has logged in");
@@ -457,7 +457,7 @@ impl Engine {
 
     /// The server answers the whole text, unless the killer has lost its transaction meanwhile, or what else it stands in.
     fn query_behind_kill(&mut self, key: ClientKey, raw: Vec<u8>, answer: u8) {
-        if let Some(lost) = self.clients[key].loss.lost {
+        if let Some(lost) = self.clients[key].loss.kind {
             return self.answer_lost(key, lost, answer);
         }
         if raw.len() > TEXT_AT + self.settings.large_statement_size {
@@ -470,7 +470,7 @@ impl Engine {
         &mut self,
         id: u32,
         query_only: bool,
-        rights: &Rights,
+        rights: &KillRights,
         age: Duration,
     ) -> Outcome {
         match self.killers().victim(id, query_only, rights, age) {
@@ -505,7 +505,7 @@ impl Engine {
         Outcome::Done
     }
 
-    fn queue_kill(&mut self, killer: ClientKey, ending: Ending, kills: Option<Kills>) {
+    fn queue_kill(&mut self, killer: ClientKey, ending: ServerKill, kills: Option<Kills>) {
         let request = Request::query(&ending.text());
         self.queue_request(killer, Request { kills, ..request }.urgently());
     }
@@ -529,7 +529,7 @@ impl Engine {
     pub(crate) fn answer_kill(&mut self, killer: ClientKey, answer: u8, summary: &mut Summary) {
         match summary.takes_no_such_thread_for_done() {
             true => self.answers().ok(killer, answer),
-            false => self.io.outbox.send(self.clients[killer].connection, &summary.kept),
+            false => self.io.outbox.send(self.clients[killer].connection, &summary.kept_answer),
         }
     }
 

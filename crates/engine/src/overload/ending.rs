@@ -14,7 +14,7 @@ use super::abandoned::Abandoned;
 use super::settings::OverloadSettings;
 use crate::accounts::IdentityId;
 use crate::backend::{Afterwards, Backend, Ends, InFlight, Owner};
-use crate::client::{Client, Lost, Phase, Running};
+use crate::client::{Client, LossKind, Phase, Running};
 use crate::errors::{Bound, MySqlError};
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outside::named::Limit;
@@ -24,7 +24,7 @@ use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::session::Sessions;
 use crate::settings::Settings;
-use crate::workers::letter::Ending;
+use crate::workers::letter::ServerKill;
 
 /// The time that a statement may run after its client has gone, before a KILL is sent. Most end by themselves, and the KILL
 /// takes a round trip and a moment on a backend.
@@ -78,14 +78,14 @@ impl Scheduling {
 
 impl OverloadSettings {
     /// The option behind what was taken from a client.
-    pub(crate) fn bound_behind(&self, lost: Lost) -> Option<Bound> {
+    pub(crate) fn bound_behind(&self, lost: LossKind) -> Option<Bound> {
         match lost {
-            Lost::IdleTooLong => {
+            LossKind::IdleTooLong => {
                 Some(Bound::time(Limit::IdleTransactionTimeout, self.idle_transaction_timeout))
             }
-            Lost::OpenTooLong => Some(Bound::time(Limit::TransactionTimeout, self.transaction_timeout)),
-            Lost::HeldIdle => Some(self.idle_hold_bound()),
-            Lost::Transaction | Lost::PinnedState | Lost::Server => None,
+            LossKind::OpenTooLong => Some(Bound::time(Limit::TransactionTimeout, self.transaction_timeout)),
+            LossKind::HeldIdle => Some(self.idle_hold_bound()),
+            LossKind::Transaction | LossKind::PinnedState | LossKind::Server => None,
         }
     }
 }
@@ -178,7 +178,7 @@ pub(crate) enum EndOfAbandoned {
     /// The statement's backend is given up.
     GiveUp,
     /// The server is asked to end it, on this idle backend.
-    Kill(BackendKey, Ending),
+    Kill(BackendKey, ServerKill),
     /// A backend is opened to ask on.
     Open,
 }
@@ -270,7 +270,7 @@ impl Overdue<'_> {
         let (identity, thread_id) = (victim.account.identity, u64::from(victim.login.thread_id));
         let mut idle = self.servers.of(abandoned.backend).idle.iter().copied();
         let idle = idle.find(|&idle| self.servers[idle].account.identity == identity);
-        let ending = Ending { thread_id, query_only: true };
+        let ending = ServerKill { thread_id, query_only: true };
         idle.map_or(EndOfAbandoned::Open, |carrier| EndOfAbandoned::Kill(carrier, ending))
     }
 
@@ -292,7 +292,7 @@ impl Overdue<'_> {
     }
 
     /// The clients with transactions that have been open, or idle, for too long.
-    pub(crate) fn transactions(&self) -> Vec<(ClientKey, Lost)> {
+    pub(crate) fn transactions(&self) -> Vec<(ClientKey, LossKind)> {
         let overload = &self.settings.overload;
         let (idle, open) = (overload.idle_transaction_timeout, overload.transaction_timeout);
         if idle.is_zero() && open.is_zero() {
@@ -302,11 +302,11 @@ impl Overdue<'_> {
         self.clients
             .iter()
             .filter(|(_, client)| {
-                client.in_transaction() && client.loss.lost.is_none() && !client.loss.killed
+                client.in_transaction() && client.loss.kind.is_none() && !client.loss.killed
             })
             .filter_map(|(key, client)| match *client.phase() {
-                _ if over(open, client.transaction.since) => Some((key, Lost::OpenTooLong)),
-                Phase::Idle if over(idle, client.activity.last_heard) => Some((key, Lost::IdleTooLong)),
+                _ if over(open, client.transaction.since) => Some((key, LossKind::OpenTooLong)),
+                Phase::Idle if over(idle, client.activity.last_heard) => Some((key, LossKind::IdleTooLong)),
                 _ => None,
             })
             .collect()

@@ -43,7 +43,7 @@ impl Scheduling {
         }
         let is_idle = |client: &Client| {
             matches!(client.phase(), Phase::Idle)
-                && client.loss.lost.is_none()
+                && client.loss.kind.is_none()
                 && !client.loss.killed
                 && now.since(client.activity.last_heard) >= limit
         };

@@ -22,7 +22,7 @@ use crate::outside::waits::{FrozenArrival, Holdups};
 use crate::scheduler::lane::Lane;
 use crate::session::SessionTables;
 use crate::session::frozen::FrozenTemplate;
-use crate::session::known_answers::Question;
+use crate::session::known_answers::KnownQuestion;
 use crate::stored_code::Hidden;
 
 /// A command that waits in a queue.
@@ -43,7 +43,7 @@ pub(crate) struct FrozenRequest {
     tries: RequestTries,
     attributes: QueryAttributes,
     about: Option<FrozenAbout>,
-    remember: Option<Question>,
+    remember: Option<KnownQuestion>,
 }
 
 plain!(struct FrozenRequest {
@@ -114,7 +114,7 @@ impl Request {
     ///
     /// Where the request is more than plain data.
     pub(crate) fn can_be_frozen(&self, statements: Option<&ClientStatements>) -> Result<(), NotFrozen> {
-        let Self { bytes, command, changes, turn, about, held, kills, .. } = self;
+        let Self { bytes, command, changes, turn, about, held_for, kills, .. } = self;
         let Self { found_ahead, counts_for_primary, at_start, .. } = self;
         let stands = |about: &About| {
             statements.is_some_and(|all| all.definition(about.number) == Some(about.definition))
@@ -125,7 +125,7 @@ impl Request {
             && changes.template.as_ref().is_none_or(|template| template.large.is_none())
             && !turn.urgent
             && about.as_deref().is_none_or(stands)
-            && (held.is_none() && kills.is_none() && found_ahead.is_none())
+            && (held_for.is_none() && kills.is_none() && found_ahead.is_none())
             && (counts_for_primary.is_none() && at_start.is_none());
         if is_plain { Ok(()) } else { Err(NotFrozen::Waits) }
     }
@@ -147,7 +147,7 @@ impl Request {
             attributes,
             about,
             remember,
-            held: _, // it is none of those that have one, as with the next ones
+            held_for: _, // it is none of those that have one, as with the next ones
             kills: _,
             found_ahead: _,
             counts_for_primary: _,
@@ -213,7 +213,7 @@ impl FrozenRequest {
             attributes,
             about: about.map(|about| about.thaw(statements, common.sessions)),
             remember,
-            held: None,
+            held_for: None,
             kills: None,
             found_ahead: None,
             counts_for_primary: None,

@@ -13,7 +13,7 @@ use crate::settings::{Profile, Settings};
 
 /// A thread group.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ThreadGroup {
     rules: Rules,
     /// Statements that may execute at a time, or, where transactions keep their permits, be open.
     limit: u32,
@@ -53,7 +53,7 @@ struct Ticks {
 /// The stall checker of MySQL's pool looks every 10 ms, and kicks one statement up each time.
 const MYSQL_CHECK: Duration = Duration::from_millis(10);
 
-impl Group {
+impl ThreadGroup {
     /// The group that a worker is in these settings; none in the native profile.
     pub(super) fn new(settings: &Settings, workers: u32) -> Option<Self> {
         let limit = settings.group_limit(workers)?;
@@ -216,19 +216,19 @@ mod tests {
     #[test]
     fn timers_go_on_when_settings_change() {
         let same = settings(Profile::MySql);
-        let mut group = Group::new(&same, 1).unwrap();
+        let mut group = ThreadGroup::new(&same, 1).unwrap();
         let limit = group.limit();
         group.turn(at(1), true, |_| limit);
         assert!(group.may_start(Lane::Low, limit), "the limit is suspended");
-        let group = Group::changed(Some(&group), &same, 1).unwrap();
+        let group = ThreadGroup::changed(Some(&group), &same, 1).unwrap();
         assert!(group.may_start(Lane::Low, limit), "it still is");
         let same = settings(Profile::MariaDb);
-        let mut group = Group::new(&same, 1).unwrap();
+        let mut group = ThreadGroup::new(&same, 1).unwrap();
         group.turn(at(1), true, |_| 0);
         group.started();
-        let mut group = Group::changed(Some(&group), &same, 1).unwrap();
+        let mut group = ThreadGroup::changed(Some(&group), &same, 1).unwrap();
         group.turn(at(2), true, |_| 0);
         assert!(!group.may_start(Lane::Low, group.limit()), "no stall for a change");
-        assert!(Group::changed(Some(&group), &settings(Profile::Native), 1).is_none());
+        assert!(ThreadGroup::changed(Some(&group), &settings(Profile::Native), 1).is_none());
     }
 }

@@ -27,7 +27,7 @@
 //!
 //! The high and the low queue are those of Percona Server's thread pool (`threadpool_unix.cc`: `connection_is_high_prio`,
 //! tickets) with MariaDB's kick-up timer, over one pool instead of groups. In the profiles of the servers' pools there are
-//! only these two, and a worker is a group ([`group::Group`]).
+//! only these two, and a worker is a group ([`group::ThreadGroup`]).
 
 mod bounds;
 pub(crate) mod frozen;
@@ -49,9 +49,9 @@ use crate::client::priority::Priority;
 use crate::ids::ClientKey;
 use crate::learned::long_permits::Allowed;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};
-use crate::workers::place::Place;
+use crate::workers::place::QueuePlace;
 use crate::workers::{Extra, Workers};
-use group::Group;
+use group::ThreadGroup;
 use lane::{LANES, Lane, Standing};
 use list::{Head, Lists};
 use order::Order;
@@ -95,7 +95,7 @@ pub(crate) struct Scheduler {
     /// Statements of the holding queue that have started one after the other.
     holders_in_a_row: u32,
     /// The rules of a server's own pool, in its profile.
-    group: Option<Group>,
+    group: Option<ThreadGroup>,
     adaptive_lifo: bool,
     /// True where the order of new work is decided in front of the queues.
     order_held: bool,
@@ -120,7 +120,7 @@ impl Scheduler {
     pub(crate) fn new(settings: &Settings, workers: Arc<Workers>, worker: usize) -> Self {
         Self {
             holders_in_a_row: 0,
-            group: Group::new(settings, workers.count()),
+            group: ThreadGroup::new(settings, workers.count()),
             adaptive_lifo: settings.newest_may_go_first(),
             order_held: false,
             orders: Default::default(),
@@ -148,7 +148,7 @@ impl Scheduler {
         self.high_connection = settings.high_priority_connection;
         self.tickets = settings.high_prio_tickets;
         self.kick_up = settings.prio_kickup_timer;
-        self.group = Group::changed(self.group.as_ref(), settings, self.workers.count());
+        self.group = ThreadGroup::changed(self.group.as_ref(), settings, self.workers.count());
         self.adaptive_lifo = settings.newest_may_go_first();
     }
 
@@ -465,12 +465,12 @@ impl Scheduler {
 
     /// Says whether an open transaction keeps its permit between its statements.
     pub(crate) fn keeps_permits(&self) -> bool {
-        self.group.as_ref().is_some_and(Group::keeps_permits)
+        self.group.as_ref().is_some_and(ThreadGroup::keeps_permits)
     }
 
     /// Says whether a statement that has stalled lends its permit.
     pub(crate) fn lends_stalled(&self) -> bool {
-        self.group.as_ref().is_none_or(Group::lends_stalled)
+        self.group.as_ref().is_none_or(ThreadGroup::lends_stalled)
     }
 
     /// Statements waiting in all.
@@ -523,25 +523,25 @@ impl Scheduler {
     }
 
     /// The place of a waiting statement among those of all workers.
-    fn place(&self, client: ClientKey) -> Option<Place> {
+    fn place(&self, client: ClientKey) -> Option<QueuePlace> {
         self.standing(client).map(|(_, place)| place)
     }
 
     /// The lane of a waiting statement, and its place.
-    fn standing(&self, client: ClientKey) -> Option<(Lane, Place)> {
+    fn standing(&self, client: ClientKey) -> Option<(Lane, QueuePlace)> {
         let (queue, head) = self.lists.place(client)?;
         let lane = lane_of(queue);
         Some((lane, self.place_in(lane, self.stands_for(lane, need_of(queue), head))))
     }
 
-    fn place_in(&self, lane: Lane, head: Head) -> Place {
+    fn place_in(&self, lane: Lane, head: Head) -> QueuePlace {
         match lane {
-            Lane::Blocking => Place::blocking(head.arrival),
-            Lane::Holding => Place::resource_change(head.arrival),
-            Lane::KickedUp if self.kicked_up_is_last() => Place::LAST,
-            Lane::High | Lane::KickedUp => Place::high(head.arrival),
-            Lane::Long if self.is_overdue(&head) => Place::high(head.arrival),
-            Lane::Low | Lane::Long | Lane::Contended => Place::low(head.arrival),
+            Lane::Blocking => QueuePlace::blocking(head.arrival),
+            Lane::Holding => QueuePlace::resource_change(head.arrival),
+            Lane::KickedUp if self.kicked_up_is_last() => QueuePlace::LAST,
+            Lane::High | Lane::KickedUp => QueuePlace::high(head.arrival),
+            Lane::Long if self.is_overdue(&head) => QueuePlace::high(head.arrival),
+            Lane::Low | Lane::Long | Lane::Contended => QueuePlace::low(head.arrival),
         }
     }
 

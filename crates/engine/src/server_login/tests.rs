@@ -14,12 +14,17 @@ struct Server {
 
 impl Server {
     /// To an account of the method that it greets with.
-    fn greet(method: Method, secret: Secret, way: Way) -> (Self, Vec<u8>) {
+    fn greet(method: Method, secret: Secret, way: ServerChannel) -> (Self, Vec<u8>) {
         Self::greet_account(method, vec![method], secret, way)
     }
 
     /// To an account of these methods.
-    fn greet_account(method: Method, methods: Vec<Method>, secret: Secret, way: Way) -> (Self, Vec<u8>) {
+    fn greet_account(
+        method: Method,
+        methods: Vec<Method>,
+        secret: Secret,
+        way: ServerChannel,
+    ) -> (Self, Vec<u8>) {
         let credentials = Credentials {
             user: b"app".to_vec(),
             secret,
@@ -68,7 +73,8 @@ impl Server {
 
 #[test]
 fn a_password_the_server_remembers_is_proved() {
-    let (mut server, sent) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), Way::Trusted);
+    let (mut server, sent) =
+        Server::greet(Method::CachingSha2, Secret::of(b"secret"), ServerChannel::Trusted);
     let request = LoginRequest::parse(&sent).unwrap();
     assert_eq!(request.auth_plugin, Some(Method::CachingSha2.name()));
     let digest2 = sha2_password::digest2(&sha2_password::digest1(b"secret"));
@@ -79,14 +85,14 @@ fn a_password_the_server_remembers_is_proved() {
 
 #[test]
 fn a_password_it_does_not_is_sent_where_nobody_listens() {
-    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), Way::Socket);
+    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), ServerChannel::Socket);
     assert_eq!(server.say(&FULL).0, b"secret\0");
     assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
 }
 
 #[test]
 fn elsewhere_it_is_encrypted() {
-    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), Way::Trusted);
+    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), ServerChannel::Trusted);
     assert_eq!(server.say(&FULL).0, [sha2_password::REQUEST_PUBLIC_KEY]);
     let Some(Outcome::Encrypt { mut bytes, public_key }) = server.say(b"\x01PEM").1 else {
         panic!("nothing to encrypt")
@@ -104,7 +110,7 @@ fn elsewhere_it_is_encrypted() {
 fn the_older_method_begins_with_the_wish_for_the_key() {
     let account = vec![Method::Sha256];
     let (mut server, sent) =
-        Server::greet_account(Method::CachingSha2, account, Secret::of(b"secret"), Way::Socket);
+        Server::greet_account(Method::CachingSha2, account, Secret::of(b"secret"), ServerChannel::Socket);
     assert!(LoginRequest::parse(&sent).unwrap().auth_response.is_empty(), "nothing by another method");
     assert_eq!(
         server.say(&switch(Method::Sha256, b"ABCDEFGHIJKLMNOPQRST")).0,
@@ -122,7 +128,8 @@ fn a_hash_alone_answers_the_native_method_only() {
     let stage1 = wire::native_password::stage1(b"secret");
     let secret = Secret::Native(Zeroizing::new(stage1));
     let account = vec![Method::Native];
-    let (mut server, sent) = Server::greet_account(Method::CachingSha2, account, secret, Way::Socket);
+    let (mut server, sent) =
+        Server::greet_account(Method::CachingSha2, account, secret, ServerChannel::Socket);
     let request = LoginRequest::parse(&sent).unwrap();
     assert_eq!(request.auth_plugin, Some(Method::Native.name()));
     let stage2 = wire::native_password::stage2(&stage1);
@@ -136,7 +143,7 @@ fn tls_login(tls: ServerTls) -> ServerLogin {
         user: b"app".to_vec(),
         secret: Secret::None,
         methods: vec![Method::Native],
-        way: Way::Open,
+        way: ServerChannel::Open,
         known_keys: Arc::default(),
         tls,
         collation: 45,
@@ -215,14 +222,14 @@ fn switch(method: Method, data: &[u8]) -> Vec<u8> {
 fn a_password_goes_only_where_nobody_else_can_have_it() {
     use ServerTls::{Disabled, Preferred, Required, Verified};
     for (way, tls, known_key, asked_key, inside_tls) in [
-        (Way::Open, Disabled, false, false, None),
-        (Way::Open, Disabled, true, true, None),
-        (Way::Open, Preferred, true, false, Some(false)),
-        (Way::Open, Required, false, false, Some(false)),
-        (Way::Open, Verified, false, false, Some(true)),
-        (Way::Trusted, Disabled, false, true, None),
-        (Way::Trusted, Preferred, false, false, Some(true)),
-        (Way::Socket, Disabled, false, true, None),
+        (ServerChannel::Open, Disabled, false, false, None),
+        (ServerChannel::Open, Disabled, true, true, None),
+        (ServerChannel::Open, Preferred, true, false, Some(false)),
+        (ServerChannel::Open, Required, false, false, Some(false)),
+        (ServerChannel::Open, Verified, false, false, Some(true)),
+        (ServerChannel::Trusted, Disabled, false, true, None),
+        (ServerChannel::Trusted, Preferred, false, false, Some(true)),
+        (ServerChannel::Socket, Disabled, false, true, None),
     ] {
         for method in [Method::CachingSha2, Method::Sha256, Method::Clear, Method::Dialog] {
             let methods = vec![method];
@@ -241,9 +248,9 @@ fn a_password_goes_only_where_nobody_else_can_have_it() {
                 (sent, outcome) = server.say(&FULL);
             }
             let clear = match method {
-                Method::CachingSha2 => way == Way::Socket || inside_tls == Some(true),
+                Method::CachingSha2 => way == ServerChannel::Socket || inside_tls == Some(true),
                 Method::Sha256 => inside_tls == Some(true),
-                _ => way != Way::Open || inside_tls == Some(true),
+                _ => way != ServerChannel::Open || inside_tls == Some(true),
             };
             let encrypted = method.is_sha2() && asked_key && !clear;
             assert_eq!(sent == b"secret\0", clear, "{method:?} {way:?} {tls:?}");
@@ -266,7 +273,9 @@ fn a_switch_is_followed_to_the_accounts_method_only() {
     let all = [Method::Native, Method::CachingSha2, Method::Sha256, Method::Clear, Method::Dialog];
     for account in all {
         for asked in all {
-            for (tls, way) in [(ServerTls::Verified, Way::Open), (ServerTls::Disabled, Way::Socket)] {
+            for (tls, way) in
+                [(ServerTls::Verified, ServerChannel::Open), (ServerTls::Disabled, ServerChannel::Socket)]
+            {
                 let (mut server, _) =
                     Server::greet_account(Method::Native, vec![account], Secret::of(b"secret"), way);
                 server.login.credentials.tls = tls;
@@ -291,7 +300,8 @@ fn a_greeting_by_another_method_is_told_nothing() {
         (Method::Sha256, Method::Sha256, 0),
         (Method::Clear, Method::CachingSha2, 0),
     ] {
-        let (_, sent) = Server::greet_account(greeted, vec![account], Secret::of(b"secret"), Way::Socket);
+        let (_, sent) =
+            Server::greet_account(greeted, vec![account], Secret::of(b"secret"), ServerChannel::Socket);
         assert_eq!(
             LoginRequest::parse(&sent).unwrap().auth_response.len(),
             begins,
@@ -302,7 +312,7 @@ fn a_greeting_by_another_method_is_told_nothing() {
 
 #[test]
 fn a_full_check_belongs_to_sha2_alone() {
-    let (mut server, _) = Server::greet(Method::Native, Secret::of(b"secret"), Way::Socket);
+    let (mut server, _) = Server::greet(Method::Native, Secret::of(b"secret"), ServerChannel::Socket);
     let (sent, outcome) = server.say(&FULL);
     assert!(sent.is_empty() && outcome.is_none());
 }
@@ -311,10 +321,10 @@ fn a_full_check_belongs_to_sha2_alone() {
 fn another_key_than_the_known_ones_gets_nothing() {
     let keys: Arc<[Vec<u8>]> = [b"one key\n".to_vec(), b"another\nkey\n".to_vec()].into();
     for (way, key, right) in [
-        (Way::Open, &b"another\r\nkey"[..], true),
-        (Way::Open, b"a third key", false),
-        (Way::Trusted, b"one key\n", true),
-        (Way::Trusted, b"a third key", false),
+        (ServerChannel::Open, &b"another\r\nkey"[..], true),
+        (ServerChannel::Open, b"a third key", false),
+        (ServerChannel::Trusted, b"one key\n", true),
+        (ServerChannel::Trusted, b"a third key", false),
     ] {
         let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), way);
         server.login.credentials.known_keys = Arc::clone(&keys);
@@ -330,7 +340,8 @@ fn another_key_than_the_known_ones_gets_nothing() {
 #[test]
 fn a_second_question_gets_no_password() {
     let account = vec![Method::Clear, Method::Dialog];
-    let (mut server, _) = Server::greet_account(Method::Native, account, Secret::of(b"secret"), Way::Socket);
+    let (mut server, _) =
+        Server::greet_account(Method::Native, account, Secret::of(b"secret"), ServerChannel::Socket);
     assert_eq!(server.say(&switch(Method::Dialog, b"\x04Password: ")).0, b"secret\0");
     assert_eq!(server.say(b"\x05Code: ").0, [0]);
     assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
@@ -338,7 +349,7 @@ fn a_second_question_gets_no_password() {
 
 #[test]
 fn a_key_that_nobody_asked_for_is_not_used() {
-    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), Way::Trusted);
+    let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), ServerChannel::Trusted);
     let (sent, outcome) = server.say(&[&[1], &b"-----BEGIN PUBLIC KEY-----"[..]].concat());
     assert!(sent.is_empty() && outcome.is_none());
 }

@@ -22,7 +22,7 @@ struct Condition<'a> {
 }
 
 /// The aftermath of the client's last statement, see [`super::aftermath::Aftermath`].
-pub(crate) struct Left<'a> {
+pub(crate) struct LastStatement<'a> {
     /// The answer to SHOW WARNINGS; `None` where there is nothing.
     pub(crate) reply: Option<&'a [u8]>,
     /// The SQLSTATE of the last error there.
@@ -32,26 +32,26 @@ pub(crate) struct Left<'a> {
     pub(crate) is_mariadb: bool,
 }
 
-/// See [`Left::answer`].
+/// See [`LastStatement::answer`].
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum DiagnosticsAnswer {
     /// Variables and the expressions that they are to be set to.
     Sets(Vec<Assignment>),
     /// There is no such condition.
     NoSuchCondition,
 }
 
-impl Left<'_> {
+impl LastStatement<'_> {
     /// `None` where what is kept does not tell, or it would take too much to say it again and again.
-    pub(crate) fn answer(&self, asked: &GetDiagnostics) -> Option<Answer> {
+    pub(crate) fn answer(&self, asked: &GetDiagnostics) -> Option<DiagnosticsAnswer> {
         if asked.condition == Some(0) {
-            return Some(Answer::NoSuchCondition);
+            return Some(DiagnosticsAnswer::NoSuchCondition);
         }
         let conditions = self.reply.map_or_else(|| Some(Vec::new()), conditions)?;
         let condition = match asked.condition {
             None => None,
             Some(number) => match usize::from(number).checked_sub(1).and_then(|at| conditions.get(at)) {
-                None => return Some(Answer::NoSuchCondition),
+                None => return Some(DiagnosticsAnswer::NoSuchCondition),
                 found => found,
             },
         };
@@ -78,7 +78,7 @@ impl Left<'_> {
             }
             sets.push((name.clone(), value.into_bytes().into()));
         }
-        Some(Answer::Sets(sets))
+        Some(DiagnosticsAnswer::Sets(sets))
     }
 }
 
@@ -190,10 +190,10 @@ mod tests {
     fn answer(text: &str, reply: Option<&[u8]>, results: &str) -> Option<String> {
         let charset = Charset { results: results.as_bytes().into(), ..Charset::default() };
         let sql_state = SqlState::of(*b"45001");
-        let left = Left { reply, sql_state, row_count: -1, charset: &charset, is_mariadb: true };
+        let left = LastStatement { reply, sql_state, row_count: -1, charset: &charset, is_mariadb: true };
         Some(match left.answer(&GetDiagnostics::of(text.as_bytes())?)? {
-            Answer::Sets(sets) => String::from_utf8(set_text(&sets)).unwrap(),
-            Answer::NoSuchCondition => String::from("no such condition"),
+            DiagnosticsAnswer::Sets(sets) => String::from_utf8(set_text(&sets)).unwrap(),
+            DiagnosticsAnswer::NoSuchCondition => String::from("no such condition"),
         })
     }
 

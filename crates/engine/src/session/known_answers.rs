@@ -15,7 +15,7 @@ pub(crate) const MOST: usize = 1024;
 /// The server's answers.
 #[derive(Default)]
 pub(crate) struct KnownAnswers {
-    /// Answers by [`Question::text`].
+    /// Answers by [`KnownQuestion::text`].
     by_text: BTreeMap<Box<[u8]>, Vec<KnownAnswer>>,
     count: usize,
     /// See [`Self::bytes`].
@@ -26,7 +26,7 @@ pub(crate) struct KnownAnswers {
 
 /// A statement with an answer that will be remembered.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Question {
+pub(crate) enum KnownQuestion {
     /// A SET in the form of [`sql::plain_set`].
     Set(Box<[u8]>),
     /// A SELECT: the client's capabilities, which decide on the form of its answer, and its text as it is, which gives the
@@ -34,9 +34,9 @@ pub(crate) enum Question {
     Show(Box<[u8]>),
 }
 
-plain!(enum Question { 0 => Set(text), 1 => Show(text) });
+plain!(enum KnownQuestion { 0 => Set(text), 1 => Show(text) });
 
-impl Question {
+impl KnownQuestion {
     pub(crate) fn text(&self) -> &[u8] {
         let (Self::Set(text) | Self::Show(text)) = self;
         text

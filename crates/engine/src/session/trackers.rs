@@ -31,7 +31,7 @@ impl Default for Trackers {
 
 /// The part of an answer's changes that its client is told.
 #[derive(Clone, Copy)]
-pub(crate) struct Told<'a> {
+pub(crate) struct ToldChanges<'a> {
     pub(crate) trackers: &'a Trackers,
     /// True where the variables in the answer are those of the client's own list.
     pub(crate) by_own_list: bool,
@@ -92,7 +92,7 @@ impl Trackers {
     }
 }
 
-impl Told<'_> {
+impl ToldChanges<'_> {
     /// The part that the client is told of the changes that a backend reports in an OK.
     pub(crate) fn of<'c>(self, changes: &'c [u8]) -> Cow<'c, [u8]> {
         if changes.is_empty() {
@@ -178,8 +178,8 @@ mod tests {
     const STATE: &[u8] = b"\x02\x011";
     const GTIDS: &[u8] = b"\x03\x08\x00\x06uuid:1";
 
-    fn heard(trackers: &Trackers, by_own_list: bool) -> Told<'_> {
-        Told { trackers, by_own_list, is_mariadb: false, has_others: false }
+    fn heard(trackers: &Trackers, by_own_list: bool) -> ToldChanges<'_> {
+        ToldChanges { trackers, by_own_list, is_mariadb: false, has_others: false }
     }
 
     fn told(trackers: &Trackers, changes: &[&[u8]]) -> Vec<u8> {
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(told(&trackers, &all), [AUTOCOMMIT, SQL_MODE, STATE, GTIDS].concat());
         trackers.set(TrackerVariable::SystemVariables, b"*,autocommit");
         assert_eq!(told(&trackers, &[AUTOCOMMIT, SQL_MODE]), AUTOCOMMIT);
-        let mariadb = Told { is_mariadb: true, ..heard(&trackers, false) };
+        let mariadb = ToldChanges { is_mariadb: true, ..heard(&trackers, false) };
         assert_eq!(*mariadb.of(SQL_MODE), *SQL_MODE);
         trackers.set(TrackerVariable::SystemVariables, b"");
         assert_eq!(told(&trackers, &[AUTOCOMMIT, SQL_MODE]), b"");
@@ -212,7 +212,7 @@ mod tests {
         assert!(heard(&trackers, false).hears());
         trackers.set(TrackerVariable::Schema, b"0");
         assert_eq!(told(&trackers, &[GTIDS, SCHEMA]), b"");
-        let others = Told { has_others: true, ..heard(&trackers, false) };
+        let others = ToldChanges { has_others: true, ..heard(&trackers, false) };
         assert_eq!(*others.of(GTIDS), *GTIDS);
     }
 

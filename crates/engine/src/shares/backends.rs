@@ -116,7 +116,7 @@ mod tests {
     use crate::settings::Settings;
     use crate::shares::settings::{FairShare, SharesSettings};
     use crate::shares::tests::park_again;
-    use crate::workers::place::Place;
+    use crate::workers::place::QueuePlace;
 
     fn send(engine: &mut Engine, client: u32, text: &[u8]) {
         send_at(engine, Instant::START, client, text);
@@ -143,7 +143,7 @@ mod tests {
         };
         let mut engine = engine_among(2, 3, settings);
         engine.servers.primary_mut().reachability.answered();
-        assert!(engine.pool.workers.take_long_permit(0, Place::low(0)).is_some(), "the only one");
+        assert!(engine.pool.workers.take_long_permit(0, QueuePlace::low(0)).is_some(), "the only one");
         for client in [0, 1] {
             send(&mut engine, client, b"SELECT 1 FROM t");
             let fingerprint = engine.clients[client_key(client)].request.as_ref().unwrap().fingerprint();

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::crowd::is_light;
+use super::crowding_state::is_light;
 use super::settings::FairShare;
 use super::table::Shares;
 use super::{AT_ONCE, Parties, RoomByClass};

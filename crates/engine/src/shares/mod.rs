@@ -21,8 +21,8 @@
 
 mod ages;
 mod backends;
-mod crowd;
 mod crowding;
+mod crowding_state;
 mod gates;
 mod held_up;
 mod line;
@@ -36,7 +36,7 @@ mod tests;
 
 pub use named_numbers::{NamedNumbers, NoNamedNumber, named_parts};
 pub(crate) use parties::Parties;
-pub(crate) use queue::{Parked, RoomByClass, Turn};
+pub(crate) use queue::{Parked, RoomByClass, ShareTurn};
 use table::Shares;
 
 use std::time::Duration;
@@ -272,7 +272,7 @@ impl Shares {
         room: RoomByClass,
         overdue_after: Option<Duration>,
     ) -> Option<Parked> {
-        let turn = Turn { now: parties.now, workers: parties.pool.workers.count(), room, overdue_after };
+        let turn = ShareTurn { now: parties.now, workers: parties.pool.workers.count(), room, overdue_after };
         self.next(&parties.settings.shares, &turn)
     }
 }

@@ -51,7 +51,7 @@ pub(super) enum End {
 
 /// The facts that decide who goes next, beside how much each has had.
 #[derive(Clone, Copy)]
-pub(crate) struct Turn {
+pub(crate) struct ShareTurn {
     pub(crate) now: Instant,
     /// Workers that have even shares of the limits.
     pub(crate) workers: u32,
@@ -113,7 +113,7 @@ impl Queue {
     }
 
     /// Returns the flow's next statement, and the end of the queue that it stands at.
-    pub(super) fn next(&self, turn: &Turn) -> Option<(End, &Parked)> {
+    pub(super) fn next(&self, turn: &ShareTurn) -> Option<(End, &Parked)> {
         let oldest = self.oldest()?;
         let newest_first = turn.overdue_after.is_some() && self.order.is_newest_first(turn.now);
         if !newest_first || (self.order.is_turn_of_oldest() && turn.is_overdue(oldest, &self.order)) {
@@ -129,14 +129,14 @@ impl Queue {
     }
 }
 
-impl Turn {
+impl ShareTurn {
     pub(super) fn is_overdue(&self, parked: &Parked, order: &Order) -> bool {
         let too_long = |kick_up| order.too_long(self.now, kick_up);
         self.overdue_after.is_some_and(|kick_up| parked.since + too_long(kick_up) <= self.now)
     }
 }
 
-impl Default for Turn {
+impl Default for ShareTurn {
     fn default() -> Self {
         Self { now: Instant::START, workers: 1, room: RoomByClass::default(), overdue_after: None }
     }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::ages::{Ages, Times};
-use super::crowd::{self, Crowding, LIGHT_WEIGHT};
+use super::crowding_state::{self, Crowding, LIGHT_WEIGHT};
 use super::held_up::HeldUp;
 use super::line::{Gate, Line, Stand, Way};
-use super::queue::{Arrival, End, Parked, Queue, Turn};
+use super::queue::{Arrival, End, Parked, Queue, ShareTurn};
 use super::settings::{FairShare, SharesSettings};
 use crate::ids::{ClientKey, Key};
 use crate::scheduler::lane::{Class, Lane, Standing};
@@ -82,7 +82,7 @@ pub(crate) struct Shares {
     /// Users or schemas that have their newest go first, and until when.
     newest: Times,
     /// The latest turn, by which all stand where they do.
-    pub(super) turn: Turn,
+    pub(super) turn: ShareTurn,
     /// True where the settings are others than at that turn.
     changed: bool,
     /// True while some flows that may go have not been looked at.
@@ -115,7 +115,7 @@ impl Default for Shares {
             ages: Ages::default(),
             opened: BTreeSet::new(),
             newest: Times::default(),
-            turn: Turn::default(),
+            turn: ShareTurn::default(),
             changed: false,
             goes_on: false,
             tickets: Vec::new(),
@@ -190,7 +190,7 @@ impl Shares {
     }
 
     /// Brings flows to where they stand by the settings and the time.
-    fn follow(&mut self, settings: &SharesSettings, turn: &Turn) {
+    fn follow(&mut self, settings: &SharesSettings, turn: &ShareTurn) {
         let before = std::mem::replace(&mut self.turn, *turn);
         if std::mem::take(&mut self.changed)
             || self.line.by != settings.fair_share
@@ -206,7 +206,7 @@ impl Shares {
 
     /// Returns the flow that has its turn, and how much its user or schema has had. Flows that are stopped stand apart from
     /// now on.
-    fn first(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<(u64, Rc<Flow>)> {
+    fn first(&mut self, settings: &SharesSettings, turn: &ShareTurn) -> Option<(u64, Rc<Flow>)> {
         loop {
             self.let_through();
             let (place, flow) = self.line.first(turn.room)?;
@@ -258,7 +258,7 @@ impl Shares {
 
     /// Returns the statement that has its turn, of a flow that may have one more. There has to be room for one of its class, or none
     /// of its flow has been handed on: statements that were handed on may be waiting for a backend of their user's alone.
-    pub(crate) fn next(&mut self, settings: &SharesSettings, turn: &Turn) -> Option<Parked> {
+    pub(crate) fn next(&mut self, settings: &SharesSettings, turn: &ShareTurn) -> Option<Parked> {
         self.follow(settings, turn);
         let (had, flow) = self.first(settings, turn)?;
         let queue = self.flows.get_mut(&flow).expect("it stands in the line");
@@ -433,7 +433,7 @@ impl Shares {
     /// Says whether there is much less of this user's work than of others'.
     pub(super) fn is_light_user(&self, name: &[u8]) -> bool {
         let active = self.meters.get(name).map_or(0, |meter| u64::from(meter.active));
-        crowd::is_light(active, self.active, self.active_users)
+        crowding_state::is_light(active, self.active, self.active_users)
     }
 
     /// The number of parked statements in all queues.

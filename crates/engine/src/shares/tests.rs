@@ -79,7 +79,8 @@ impl Bench {
     }
 
     fn next_with(&mut self, room: RoomByClass) -> Option<Parked> {
-        let turn = Turn { now: self.now, workers: ALONE, room, overdue_after: Some(Duration::from_secs(1)) };
+        let turn =
+            ShareTurn { now: self.now, workers: ALONE, room, overdue_after: Some(Duration::from_secs(1)) };
         self.shares.next(&self.settings, &turn)
     }
 
@@ -161,7 +162,7 @@ fn names_that_are_no_utf_8_are_told_apart() {
         let flow = Flow { user: user[..].into(), ..Flow::default() };
         shares.park(&settings, flow, at(0), client_key(client), Lane::Low, Standing::default());
     }
-    let turn = Turn { now: at(0), workers: ALONE, room: RoomByClass::ALL, overdue_after: None };
+    let turn = ShareTurn { now: at(0), workers: ALONE, room: RoomByClass::ALL, overdue_after: None };
     assert!(shares.next(&settings, &turn).is_some() && shares.next(&settings, &turn).is_some());
 }
 
@@ -358,7 +359,7 @@ fn all_take_turns(users: u32) {
     let before = steps::taken();
     let mut turns = BTreeMap::<_, u32>::new();
     for millis in 0..5 * u64::from(users) {
-        let turn = Turn { now: at(millis), workers: ALONE, room: RoomByClass::ALL, overdue_after: None };
+        let turn = ShareTurn { now: at(millis), workers: ALONE, room: RoomByClass::ALL, overdue_after: None };
         let parked = shares.next(&settings, &turn).expect("there are enough");
         shares.started(parked.client, at(millis));
         shares.ended(&settings, parked.client, at(millis + 1));

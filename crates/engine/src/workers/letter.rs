@@ -77,7 +77,7 @@ pub struct Kill {
     /// The id of the client to be killed.
     pub(crate) victim: u32,
     pub(crate) query_only: bool,
-    pub(crate) rights: Rights,
+    pub(crate) rights: KillRights,
     /// The time since the KILL was said, where it has come from another Onramp.
     pub(crate) age: Duration,
 }
@@ -124,22 +124,22 @@ pub(crate) enum Outcome {
     NoSuchClient,
     Denied,
     /// The server has to end what runs on this thread of it.
-    AskServer(Ending),
+    AskServer(ServerKill),
     /// No client has the id, which the server's own have reached: what it is there, the server knows.
-    OfServer(Ending),
+    OfServer(ServerKill),
     /// Another Onramp has the client, and cannot be told, or has not answered.
     Undelivered(Undelivered),
 }
 
 /// The order for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ending {
+pub(crate) struct ServerKill {
     pub(crate) thread_id: u64,
     /// True where only the statement at hand ends. The rest of its text or procedure goes on, up to a COMMIT.
     pub(crate) query_only: bool,
 }
 
-impl Ending {
+impl ServerKill {
     /// The statement that asks for it.
     pub(crate) fn text(self) -> String {
         format!("KILL {}{}", if self.query_only { "QUERY " } else { "" }, self.thread_id)
@@ -148,17 +148,17 @@ impl Ending {
 
 /// The connections that a client may kill.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rights {
+pub(crate) struct KillRights {
     /// True where the client may kill everybody's connections: SUPER or CONNECTION ADMIN.
     pub(crate) all: bool,
     /// True where the client has MySQL's SYSTEM_USER.
     pub(crate) is_system_user: bool,
-    pub(crate) owner: Owner,
+    pub(crate) owner: ClientOwner,
 }
 
 /// The owner of a client, in a form that is equally short for each: half of a SHA-256. Somebody who may choose his name cannot find one that
 /// is taken for somebody else's.
-pub(crate) type Owner = [u8; 16];
+pub(crate) type ClientOwner = [u8; 16];
 
 /// The property by which a server knows the owner of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ pub(crate) enum OwnBy {
 }
 
 impl OwnBy {
-    fn owner(self, user: &[u8], account: &Account) -> Owner {
+    fn owner(self, user: &[u8], account: &Account) -> ClientOwner {
         let (user, host) = match self {
             Self::Name => (user, ""),
             Self::Account => (&account.user[..], &account.host[..]),
@@ -181,7 +181,7 @@ impl OwnBy {
     }
 }
 
-impl Rights {
+impl KillRights {
     /// An operator's, at the admin port.
     pub(crate) const OF_OPERATOR: Self = Self { all: true, is_system_user: true, owner: [0; 16] };
 
@@ -214,8 +214,9 @@ mod tests {
         let (plain, system) = (account("plain", false, false), account("system", false, true));
         let (killer, root) = (account("killer", true, false), account("root", true, true));
         let covered = |by: &Account| {
-            [&plain, &system, &killer, &root]
-                .map(|victim| Rights::of(OwnBy::Name, &by.user, by).cover(OwnBy::Name, &victim.user, victim))
+            [&plain, &system, &killer, &root].map(|victim| {
+                KillRights::of(OwnBy::Name, &by.user, by).cover(OwnBy::Name, &victim.user, victim)
+            })
         };
         assert_eq!(covered(&plain), [true, false, false, false]);
         assert_eq!(covered(&system), [false, true, false, false]);
@@ -229,15 +230,15 @@ mod tests {
         let (here, there, nobody) =
             (account("app", "10.0.0.1"), account("app", "10.0.0.2"), account("", "%"));
         for (own_by, is_by_name) in [(OwnBy::Name, true), (OwnBy::Account, false)] {
-            let rights = Rights::of(own_by, b"app", &here);
+            let rights = KillRights::of(own_by, b"app", &here);
             assert!(rights.cover(own_by, b"app", &here));
             assert_eq!(rights.cover(own_by, b"app", &there), is_by_name);
-            let guest = Rights::of(own_by, b"guest", &nobody);
+            let guest = KillRights::of(own_by, b"guest", &nobody);
             assert!(guest.cover(own_by, b"guest", &nobody));
             assert_eq!(guest.cover(own_by, b"other", &nobody), !is_by_name);
         }
         let system = Account { is_system_user: true, ..account("app", "localhost") };
-        let rights = Rights::of(OwnBy::Name, b"app", &here);
+        let rights = KillRights::of(OwnBy::Name, b"app", &here);
         assert!(!rights.cover(OwnBy::Name, b"app", &system), "a system user's");
     }
 }

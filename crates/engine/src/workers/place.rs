@@ -7,9 +7,9 @@ const CLASS: u64 = 1 << 61;
 
 /// The place of a statement in the order of all workers' queues: by queue, then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place(pub(super) u64);
+pub(crate) struct QueuePlace(pub(super) u64);
 
-impl Place {
+impl QueuePlace {
     /// The place behind all others: no arrival counts so far.
     pub(crate) const LAST: Self = Self(4 * CLASS - 1);
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// The client that a backend serves alone, by the id that it sees; 0 for none. Written at the beginning and the end of
 /// statements, read by any worker.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Serves(Arc<AtomicU32>);
+pub(crate) struct ServedClient(Arc<AtomicU32>);
 
-impl Serves {
+impl ServedClient {
     pub(crate) fn set(&self, client: u32) {
         // Nothing else is told by it.
         self.0.store(client, Ordering::Relaxed);
@@ -29,7 +29,7 @@ pub(crate) struct Serving {
 
 impl Serving {
     /// A backend has logged in.
-    pub(crate) fn add(&self, thread_id: u32, serves: &Serves) {
+    pub(crate) fn add(&self, thread_id: u32, serves: &ServedClient) {
         let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
         backends.retain(|(_, serves)| serves.strong_count() > 0);
         backends.push((thread_id, Arc::downgrade(&serves.0)));
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn closed_backends_and_those_that_serve_nobody_are_not_there() {
         let serving = Serving::default();
-        let (one, other, idle) = (Serves::default(), Serves::default(), Serves::default());
+        let (one, other, idle) = (ServedClient::default(), ServedClient::default(), ServedClient::default());
         for (thread_id, serves) in [(7, &one), (5, &other), (6, &idle)] {
             serving.add(thread_id, serves);
         }

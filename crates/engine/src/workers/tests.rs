@@ -8,7 +8,7 @@ fn two_workers(permits: u32) -> Arc<Workers> {
 #[test]
 fn a_permit_is_left_to_a_statement_that_has_waited_much_longer() {
     let workers = two_workers(1);
-    let (old, young) = (Place::low(10), Place::low(10 + workers.slack() + 1));
+    let (old, young) = (QueuePlace::low(10), QueuePlace::low(10 + workers.slack() + 1));
     assert!(workers.take_permit(0, young, Extra::None));
     assert!(!workers.take_permit(1, old, Extra::None));
     workers.want(1, Some(old));
@@ -16,9 +16,9 @@ fn a_permit_is_left_to_a_statement_that_has_waited_much_longer() {
     assert_eq!(workers.next_to_wake(0), Some(1));
     assert_eq!(workers.next_to_wake(0), None, "once is enough");
     assert!(!workers.take_permit(0, young, Extra::None), "it is promised");
-    assert!(workers.take_permit(0, Place::low(10 + workers.slack()), Extra::None), "about as old");
+    assert!(workers.take_permit(0, QueuePlace::low(10 + workers.slack()), Extra::None), "about as old");
     workers.give_permit(0);
-    let high = Place::high(u64::from(u32::MAX));
+    let high = QueuePlace::high(u64::from(u32::MAX));
     assert!(workers.take_permit(0, high, Extra::None), "the high queue goes first");
     workers.give_permit(0);
     workers.awake(1);
@@ -34,7 +34,7 @@ fn starts_of_waiting_ones(max_backends: u32, permits_max: u32) -> u32 {
     let workers = Workers::new(&settings, 1);
     let part = WHOLE - WHOLE / FOR_A_PERMIT;
     let started = (0..10_000).take_while(|&arrival| {
-        let starts = workers.take_permit(0, Place::low(arrival), Extra::None);
+        let starts = workers.take_permit(0, QueuePlace::low(arrival), Extra::None);
         if starts {
             workers.spare(part);
         }

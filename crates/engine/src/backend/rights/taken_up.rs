@@ -2,7 +2,7 @@
 
 /// The state of a backend's rights. The numbers are those of [`crate::control::account_changes::Changes::seen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rights {
+pub(crate) enum BackendRights {
     /// The rights may have been taken up after this many changes.
     Since(u64),
     /// The rights may have been taken up after this many changes, and the server has been asked for its count behind that.
@@ -13,9 +13,9 @@ pub(crate) enum Rights {
     Doubtful,
 }
 
-plain!(enum Rights { 0 => Since(seen), 1 => Asked(seen), 2 => Known, 3 => Doubtful });
+plain!(enum BackendRights { 0 => Since(seen), 1 => Asked(seen), 2 => Known, 3 => Doubtful });
 
-impl Rights {
+impl BackendRights {
     /// Returns the state behind a taking up of rights, by a text that was sent when so many changes had been seen.
     pub(super) fn taken_up(self, sent: u64) -> Self {
         match self {
@@ -48,19 +48,19 @@ mod tests {
     fn rights_are_known_where_nothing_has_changed_since_before_they_were_taken_up() {
         let mut changes = Changes::default();
         changes.take(count("7"));
-        let rights = Rights::Since(changes.seen());
+        let rights = BackendRights::Since(changes.seen());
         assert_eq!(rights.judged(changes.seen()), rights, "the question was asked before the login's end");
         changes.take(count("7"));
-        assert_eq!(Rights::Asked(0).judged(changes.seen()), Rights::Known);
+        assert_eq!(BackendRights::Asked(0).judged(changes.seen()), BackendRights::Known);
         changes.take(count("9"));
-        assert_eq!(Rights::Asked(0).judged(changes.seen()), Rights::Doubtful);
-        assert_eq!(Rights::Known.judged(changes.seen()), Rights::Known);
+        assert_eq!(BackendRights::Asked(0).judged(changes.seen()), BackendRights::Doubtful);
+        assert_eq!(BackendRights::Known.judged(changes.seen()), BackendRights::Known);
     }
 
     #[test]
     fn another_schema_brings_doubts_from_when_it_was_asked_for() {
-        assert_eq!(Rights::Known.taken_up(3), Rights::Since(3));
-        assert_eq!(Rights::Asked(2).taken_up(3), Rights::Since(2));
-        assert_eq!(Rights::Doubtful.taken_up(3), Rights::Doubtful);
+        assert_eq!(BackendRights::Known.taken_up(3), BackendRights::Since(3));
+        assert_eq!(BackendRights::Asked(2).taken_up(3), BackendRights::Since(2));
+        assert_eq!(BackendRights::Doubtful.taken_up(3), BackendRights::Doubtful);
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use seam::{Instant, Peer};
 
-use super::line::{Guest, Line};
+use super::line::{Line, LoginOrigin};
 use crate::accounts::secret::Password;
-use crate::client::attempt::{Attempt, Question};
+use crate::client::attempt::{Attempt, PasswordQuestion};
 use crate::ids::ClientRef;
 
 /// Claims of one worker that are with the server at a time. A right password takes PAM and LDAP milliseconds to tens of them, a
@@ -26,10 +26,10 @@ pub(crate) struct Claims {
     /// Clients that wait for their turn.
     pub(super) line: Line,
     /// Clients that get into line later, after wrong passwords.
-    pub(super) held: BTreeMap<(Instant, u64), (Guest, ClientRef)>,
+    pub(super) held: BTreeMap<(Instant, u64), (LoginOrigin, ClientRef)>,
     pub(super) last_held: u64,
     /// Clients of a user that has just proved a password, which may be theirs.
-    pub(super) again: VecDeque<(Guest, ClientRef)>,
+    pub(super) again: VecDeque<(LoginOrigin, ClientRef)>,
     /// Set where the turn of the next client may have come, because another's claim has ended, or some time has passed.
     pub(super) may_go_on: bool,
 }
@@ -44,7 +44,7 @@ impl Claims {
     pub(crate) fn leave(&mut self, client: ClientRef, peer: &Peer, attempt: &Attempt) {
         match attempt.held_at {
             Some(place) => drop(self.held.remove(&place)),
-            None => self.line.remove(&Guest::new(peer, &attempt.user), client),
+            None => self.line.remove(&LoginOrigin::new(peer, &attempt.user), client),
         }
     }
 
@@ -67,7 +67,7 @@ impl Claims {
     }
 
     /// Puts the next client back: there is no place to ask about it.
-    pub(crate) fn lack_place(&mut self, guest: Guest, client: ClientRef) {
+    pub(crate) fn lack_place(&mut self, guest: LoginOrigin, client: ClientRef) {
         self.line.put_back(guest, client);
         self.may_go_on = false;
     }
@@ -80,7 +80,7 @@ impl Claims {
 
     /// Takes the next client in line. Of one user from one network one password is asked about at a time: of a crowd
     /// that has the same, one asks.
-    pub(super) fn next(&mut self) -> Option<(Guest, ClientRef)> {
+    pub(super) fn next(&mut self) -> Option<(LoginOrigin, ClientRef)> {
         if self.asking.len() >= MOST {
             return None;
         }
@@ -96,7 +96,7 @@ impl Claims {
 /// A password that is with the server.
 pub(crate) struct Claim {
     pub(crate) client: ClientRef,
-    pub(crate) guest: Guest,
+    pub(crate) guest: LoginOrigin,
     pub(crate) password: Arc<Password>,
-    pub(crate) question: Question,
+    pub(crate) question: PasswordQuestion,
 }

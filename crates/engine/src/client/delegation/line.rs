@@ -10,13 +10,13 @@ use crate::ids::ClientRef;
 
 /// A user's name, as it was given, and the network that it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Guest {
+pub(crate) struct LoginOrigin {
     /// See [`network`].
     pub(super) network: Option<IpAddr>,
     user: Vec<u8>,
 }
 
-impl Guest {
+impl LoginOrigin {
     /// Makes the guest of a client.
     pub(super) fn new(peer: &Peer, user: &[u8]) -> Self {
         Self { network: network(peer), user: cut_name(user).to_vec() }
@@ -41,8 +41,8 @@ struct Users {
 
 impl Line {
     /// Puts a client behind the others of its user.
-    pub(super) fn push(&mut self, guest: Guest, client: ClientRef) {
-        let Guest { network, user } = guest;
+    pub(super) fn push(&mut self, guest: LoginOrigin, client: ClientRef) {
+        let LoginOrigin { network, user } = guest;
         let users = self.networks.entry(network).or_default();
         if users.turns.is_empty() {
             self.turns.push_back(network);
@@ -55,8 +55,8 @@ impl Line {
     }
 
     /// Puts a client back that was taken, where nothing could be done for it. Its turn stays.
-    pub(super) fn put_back(&mut self, guest: Guest, client: ClientRef) {
-        let Guest { network, user } = guest;
+    pub(super) fn put_back(&mut self, guest: LoginOrigin, client: ClientRef) {
+        let LoginOrigin { network, user } = guest;
         self.turns.retain(|&other| other != network);
         self.turns.push_front(network);
         let users = self.networks.entry(network).or_default();
@@ -66,9 +66,9 @@ impl Line {
     }
 
     /// Takes the next client of a guest for which `may` says yes. Others are passed over, and keep their turn.
-    pub(super) fn take(&mut self, may: impl Fn(&Guest) -> bool) -> Option<(Guest, ClientRef)> {
+    pub(super) fn take(&mut self, may: impl Fn(&LoginOrigin) -> bool) -> Option<(LoginOrigin, ClientRef)> {
         let (turn, network, users_turn) = self.turns.iter().enumerate().find_map(|(turn, &network)| {
-            let guest = |user: &Vec<u8>| Guest { network, user: user.clone() };
+            let guest = |user: &Vec<u8>| LoginOrigin { network, user: user.clone() };
             let users_turn = self.networks.get(&network)?.turns.iter().position(|user| may(&guest(user)))?;
             Some((turn, network, users_turn))
         })?;
@@ -78,13 +78,13 @@ impl Line {
         users.turns.push_back(user.clone());
         self.turns.remove(turn);
         self.turns.push_back(network);
-        let guest = Guest { network, user };
+        let guest = LoginOrigin { network, user };
         self.tidy(&guest);
         Some((guest, client))
     }
 
     /// Takes all clients of a user.
-    pub(super) fn take_all(&mut self, guest: &Guest) -> VecDeque<ClientRef> {
+    pub(super) fn take_all(&mut self, guest: &LoginOrigin) -> VecDeque<ClientRef> {
         let users = self.networks.get_mut(&guest.network);
         let taken = users.and_then(|users| users.waiting.get_mut(&guest.user)).map(std::mem::take);
         self.tidy(guest);
@@ -92,7 +92,7 @@ impl Line {
     }
 
     /// Takes out a client that waits no more.
-    pub(super) fn remove(&mut self, guest: &Guest, client: ClientRef) {
+    pub(super) fn remove(&mut self, guest: &LoginOrigin, client: ClientRef) {
         let users = self.networks.get_mut(&guest.network);
         if let Some(waiting) = users.and_then(|users| users.waiting.get_mut(&guest.user)) {
             waiting.retain(|&other| other != client);
@@ -106,7 +106,7 @@ impl Line {
     }
 
     /// Takes the turn from a user or network of which nobody waits.
-    fn tidy(&mut self, guest: &Guest) {
+    fn tidy(&mut self, guest: &LoginOrigin) {
         let Some(users) = self.networks.get_mut(&guest.network) else { return };
         if users.waiting.get(&guest.user).is_some_and(VecDeque::is_empty) {
             users.waiting.remove(&guest.user);
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
     use crate::ids::client_key;
 
-    fn guest(last: u8, user: &str) -> Guest {
-        Guest::new(&Peer::Tcp(([10, 0, 0, last], 1024).into()), user.as_bytes())
+    fn guest(last: u8, user: &str) -> LoginOrigin {
+        LoginOrigin::new(&Peer::Tcp(([10, 0, 0, last], 1024).into()), user.as_bytes())
     }
 
     fn client(number: u32) -> ClientRef {

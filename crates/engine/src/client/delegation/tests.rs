@@ -381,14 +381,14 @@ fn a_password_lets_in_the_user_whose_it_is_and_no_other_of_the_account() {
 fn an_answer_is_for_the_question_alone() {
     let account = |user: &str, service: &[u8]| Account::of_test(user, "%", Credential::new(b"pam", service));
     let anonymous = account("", b"mariadb");
-    let question = Question::about(b"alice", &anonymous).unwrap();
+    let question = PasswordQuestion::about(b"alice", &anonymous).unwrap();
     assert!(question.is_about(b"alice", &anonymous, b"mariadb"));
     assert!(!question.is_about(b"bob", &anonymous, b"mariadb"));
     assert!(!question.is_about(b"alice", &account("alice", b"mariadb"), b"mariadb"));
     assert!(!question.is_about(b"alice", &anonymous, b"another"));
     let elsewhere = Account { host: "localhost".into(), ..anonymous };
     assert!(!question.is_about(b"alice", &elsewhere, b"mariadb"));
-    assert!(Question::about(b"app", &Account::of_test("app", "%", Credential::Empty)).is_none());
+    assert!(PasswordQuestion::about(b"app", &Account::of_test("app", "%", Credential::Empty)).is_none());
 }
 
 #[test]

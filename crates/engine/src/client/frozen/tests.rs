@@ -9,7 +9,7 @@ use wire::Expect;
 use super::*;
 use crate::backend::prepared::Serves;
 use crate::client::commands::tests;
-use crate::client::held_answer::Held;
+use crate::client::held_answer::HeldFor;
 use crate::client::statement_counters::Counter;
 use crate::client::statements::{ClientStatements, LongData};
 use crate::cluster::sent_before::SentBefore;
@@ -20,7 +20,7 @@ use crate::ids::{ClientKey, client_key};
 use crate::request::{About, Action, QueryAttributes, Request, RequestChanges, RequestKind};
 use crate::session::Charset;
 use crate::session::aftermath::List;
-use crate::session::known_answers::Question;
+use crate::session::known_answers::KnownQuestion;
 use crate::settings::Settings;
 use crate::stored_code::{Base, Hidden, Known};
 
@@ -175,7 +175,7 @@ fn full_request(engine: &Engine, key: ClientKey) -> Request {
     let action = Action::Execute { cursor: true, long_data: true };
     let about = About { number: 1, definition, serves: Serves::Typed(types), stays: true, action };
     request.about = Some(Box::new(about));
-    request.remember = Some(Question::Show((*b"SELECT @@a").into()));
+    request.remember = Some(KnownQuestion::Show((*b"SELECT @@a").into()));
     request
 }
 
@@ -356,7 +356,7 @@ fn what_is_more_than_plain_data_stays_where_it_waits() {
     };
     assert_eq!(why(Request::query("SELECT 1")), Ok(true));
     assert_eq!(why(Request::query("KILL 5").urgently()), Err(NotFrozen::Waits));
-    let held = Request { held: Some(Held::Counters), ..Request::query("SHOW STATUS") };
+    let held = Request { held_for: Some(HeldFor::Counters), ..Request::query("SHOW STATUS") };
     assert_eq!(why(held), Err(NotFrozen::Waits));
     let counts = Request { counts_for_primary: Some(Instant::START), ..Request::query("SELECT 1") };
     assert_eq!(why(counts), Err(NotFrozen::Waits));

@@ -13,7 +13,7 @@ use crate::request::{Request, RequestKind};
 use crate::workers::Workers;
 use crate::workers::letter::{Killed, Sender};
 use crate::workers::onramps::Census;
-use crate::workers::serving::Serves;
+use crate::workers::serving::ServedClient;
 
 #[test]
 fn kills_of_clients_at_the_beginning_of_a_text_are_found() {
@@ -126,14 +126,14 @@ fn an_id_says_whose_client_it_is() {
 #[test]
 fn an_id_that_no_client_has_is_the_servers_where_that_has_come_so_far() {
     let mut engine = engine(1, Settings::default());
-    let rights = Rights::of(OwnBy::Account, b"app", &Account::of_test("app", "%", Credential::Empty));
+    let rights = KillRights::of(OwnBy::Account, b"app", &Account::of_test("app", "%", Credential::Empty));
     let one = ids(&engine)[0];
     let none = one + 1;
-    let serves = Serves::default();
+    let serves = ServedClient::default();
     engine.pool.workers.serving.add(FIRST_ID - 1, &serves);
     assert_eq!(engine.kill_victim(none, true, &rights, Duration::ZERO), Outcome::NoSuchClient);
     engine.pool.workers.serving.add(FIRST_ID, &serves);
-    let ending = Ending { thread_id: u64::from(none), query_only: true };
+    let ending = ServerKill { thread_id: u64::from(none), query_only: true };
     assert_eq!(engine.kill_victim(none, true, &rights, Duration::ZERO), Outcome::OfServer(ending));
     assert_eq!(engine.kill_victim(one, true, &rights, Duration::ZERO), Outcome::Done, "a client comes first");
 }
@@ -142,7 +142,7 @@ fn an_id_that_no_client_has_is_the_servers_where_that_has_come_so_far() {
 #[test]
 fn a_late_cancel_spares_what_has_come_since() {
     let mut engine = engine(1, Settings::default());
-    let rights = Rights::of(OwnBy::Account, b"app", &Account::of_test("app", "%", Credential::Empty));
+    let rights = KillRights::of(OwnBy::Account, b"app", &Account::of_test("app", "%", Credential::Empty));
     let (&id, &key) = engine.ids.keys.iter().next().unwrap();
     let seconds = |seconds| Instant::START + Duration::from_secs(seconds);
     engine.now = seconds(10);
@@ -155,7 +155,7 @@ fn a_late_cancel_spares_what_has_come_since() {
         let outcome = engine.kill_victim(id, query_only, &rights, Duration::from_secs(age));
         assert_eq!((outcome, waits(&engine)), (Outcome::Done, !ended), "{age}");
     }
-    let other = Rights::of(OwnBy::Account, b"other", &Account::of_test("other", "%", Credential::Empty));
+    let other = KillRights::of(OwnBy::Account, b"other", &Account::of_test("other", "%", Credential::Empty));
     let outcome = engine.kill_victim(id, true, &other, Duration::from_secs(2));
     assert_eq!(outcome, Outcome::Denied, "nobody hears more than he may");
     assert_eq!(engine.kill_victim(id, false, &rights, Duration::from_secs(2)), Outcome::Done);
@@ -213,7 +213,7 @@ impl Interrupted {
             StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0);
         if peer {
             let killer = Killer::Peer(primary, Sender { connection: 5, number: 1 });
-            let (rights, age) = (Rights::OF_OPERATOR, Duration::ZERO);
+            let (rights, age) = (KillRights::OF_OPERATOR, Duration::ZERO);
             engine.kill_for_worker(&Kill { from: 1, killer, victim: id, query_only: true, rights, age });
         } else {
             assert!(engine.kill(id, true));
@@ -421,7 +421,7 @@ fn a_victim_that_loses_its_backend_meanwhile_or_goes_leaves_nothing_behind() {
 fn what_stands_behind_a_kill_does_not_go_on_without_the_transaction_that_it_stands_in() {
     let mut it = InFront::new(true);
     it.sent();
-    it.engine.clients[client_key(1)].loss.lost = Some(crate::client::Lost::Transaction);
+    it.engine.clients[client_key(1)].loss.kind = Some(crate::client::LossKind::Transaction);
     it.carrier_hears(b"\0\0\0\x02\0\0\0");
     let (_, to_killer) = it.sent();
     assert!(to_killer.contains('\u{fffd}') && to_killer.contains("#"), "an error: {to_killer:?}");
@@ -432,7 +432,7 @@ fn what_stands_behind_a_kill_does_not_go_on_without_the_transaction_that_it_stan
 #[test]
 fn a_text_whose_kill_names_a_thread_with_a_number_like_a_clients_is_read_once() {
     let mut engine = engine(1, Settings::default());
-    let serves = Serves::default();
+    let serves = ServedClient::default();
     engine.pool.workers.serving.add(FIRST_ID, &serves);
     let none = ids(&engine)[0] + 1;
     engine.clients[client_key(0)].capabilities |= Capabilities::MULTI_STATEMENTS;

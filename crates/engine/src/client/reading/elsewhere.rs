@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wire::{Capabilities, CommandKind, Extent, StatusFlags};
 
-use super::{LargeText, ReadText, Reading, Wants};
+use super::{LargeText, LargeTextReading, ReadText, Wants};
 use crate::accounts::failed_logins::network;
 use crate::accounts::task::{Asker, Tasks, Work};
 use crate::client::bytes_held::{ClientMemory, Counted};
@@ -47,7 +47,7 @@ impl Client {
             && input.len() > settings.large_statement_size
             && matches!(self.phase(), Phase::Idle)
             && self.activity.stalled_since.is_none()
-            && self.loss.lost.is_none();
+            && self.loss.kind.is_none();
         if !large {
             return None;
         }
@@ -99,7 +99,7 @@ impl ClientMemory {
         self.statements.set(&mut counted, text.raw.len() + text.attributes.bytes());
         let answer = text.answer;
         let task = tasks.give(Asker::Client(asker), Work::Read(Box::new(text)), network(&client.peer));
-        client.read_elsewhere(Reading { task, counted, answer });
+        client.read_elsewhere(LargeTextReading { task, counted, answer });
     }
 
     /// Ends a client's wait for its text. Returns the number of the answer.

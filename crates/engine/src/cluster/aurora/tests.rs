@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::cluster::choice::{NoPrimary, choose};
-use crate::cluster::reading::Question;
-use crate::cluster::standing::{Checked, Standing};
+use crate::cluster::reading::CheckQuestion;
+use crate::cluster::standing::{Checked, ServerStanding};
 use crate::cluster::testing::{answer, judged};
-use crate::cluster::verdict::{Follows, Verdict};
+use crate::cluster::verdict::{Follows, ServerVerdict};
 use crate::outside::named::ServerRole;
 
 /// Rows of fields, behind the names of the columns.
@@ -41,7 +41,7 @@ fn asked_at(table: &Table, now: &str) -> Table {
 }
 
 /// Returns the verdict on an instance of this name and table. A reader cannot write.
-fn instance(own: &str, is_reader: bool, table: &Table) -> Verdict {
+fn instance(own: &str, is_reader: bool, table: &Table) -> ServerVerdict {
     let row = |row: &'static [&'static str]| row;
     let writes = if is_reader { "ON" } else { "OFF" };
     // As recorded, read_only says nothing.
@@ -56,31 +56,31 @@ fn instance(own: &str, is_reader: bool, table: &Table) -> Verdict {
     judged(
         "8.0.32",
         &[
-            (Question::Variables, Ok(answer(&["Variable_name", "Value"], &variables))),
-            (Question::Utc, Ok(Vec::new())),
-            (Question::Aurora, Ok(answer(table[0], &table[1..]))),
+            (CheckQuestion::Variables, Ok(answer(&["Variable_name", "Value"], &variables))),
+            (CheckQuestion::Utc, Ok(Vec::new())),
+            (CheckQuestion::Aurora, Ok(answer(table[0], &table[1..]))),
         ],
     )
 }
 
 /// Returns the instance that is the primary.
-fn primary(verdicts: &[&Verdict]) -> Result<usize, NoPrimary> {
-    let standing = |verdict: &&Verdict| {
-        let mut standing = Standing::new();
-        let verdict = Verdict::clone(verdict);
+fn primary(verdicts: &[&ServerVerdict]) -> Result<usize, NoPrimary> {
+    let standing = |verdict: &&ServerVerdict| {
+        let mut standing = ServerStanding::new();
+        let verdict = ServerVerdict::clone(verdict);
         standing.take(Checked { at: seam::Instant::START, took: Duration::ZERO, verdict });
         standing
     };
-    let standings: Vec<Standing> = verdicts.iter().map(standing).collect();
+    let standings: Vec<ServerStanding> = verdicts.iter().map(standing).collect();
     choose(&standings, &vec![false; standings.len()], None)
 }
 
-fn is_primary(verdict: &Verdict) -> bool {
+fn is_primary(verdict: &ServerVerdict) -> bool {
     assert_eq!(verdict.lag, None, "the writer's lag means nothing");
     (verdict.role, verdict.is_well, verdict.is_writable) == (ServerRole::Primary, true, true)
 }
 
-fn is_reader(verdict: &Verdict) -> bool {
+fn is_reader(verdict: &ServerVerdict) -> bool {
     (verdict.role, verdict.is_well, verdict.is_writable) == (ServerRole::Replica, true, false)
 }
 

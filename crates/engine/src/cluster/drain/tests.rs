@@ -85,8 +85,8 @@ fn a_primary_without_another_writer_and_the_last_server_are_not_drained() {
     assert_eq!(refused, NotDrained::Last(address(1)));
     // Whoever is down is no other one.
     let (mut cluster, settings, chosen) = primary_and_replica();
-    cluster.seen(at(2), 1, super::super::verdict::Verdict::unreached(""));
-    cluster.seen(at(3), 1, super::super::verdict::Verdict::unreached(""));
+    cluster.seen(at(2), 1, super::super::verdict::ServerVerdict::unreached(""));
+    cluster.seen(at(3), 1, super::super::verdict::ServerVerdict::unreached(""));
     assert!(order(&mut cluster, &chosen, &settings, drain(0)).is_err());
 }
 

@@ -343,7 +343,7 @@ fn set_up() -> Summary {
     );
     wire::put_message(&mut kept, &mut sequence, b"\x05app@%");
     wire::put_message(&mut kept, &mut sequence, b"\xfe\0\0\x02\0\0\0");
-    Summary { kept, ..Summary::default() }
+    Summary { kept_answer: kept, ..Summary::default() }
 }
 
 /// A worker that has opened a backend and logged it in. The primary is one of a group or is not. Returns also the number of the last backend

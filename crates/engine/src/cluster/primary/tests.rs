@@ -52,7 +52,7 @@ fn one_that_is_away_is_not_said_to_be_read_only() {
     // The host of the other one has not been found.
     settings.server.truncate(1);
     let mut cluster = Cluster::new(&settings, 0);
-    cluster.seen(at(1), 0, Verdict::unreached("connection refused"));
+    cluster.seen(at(1), 0, ServerVerdict::unreached("connection refused"));
     let Some(Event::NoPrimary { reason }) = cluster.choose_confirmed(at(1), &Chosen::default(), &settings)
     else {
         panic!("there is none");
@@ -63,7 +63,7 @@ fn one_that_is_away_is_not_said_to_be_read_only() {
 /// Takes in a check with a position as MariaDB writes it.
 fn seen_with(cluster: &mut Cluster, at: Instant, place: usize, writable: bool, number: u32) {
     let position = format!("0-1-{number}");
-    cluster.seen(at, place, Verdict { position, ..writes(place, writable) });
+    cluster.seen(at, place, ServerVerdict { position, ..writes(place, writable) });
 }
 
 /// The server may be back with less than it has said, and read-only.
@@ -78,7 +78,7 @@ fn one_that_was_lost_since_it_was_asked_is_not_turned_to() {
     seen_with(&mut cluster, at(2), 1, true, 12);
     cluster.choose_confirmed(at(2), &chosen, &settings);
     let mut lost = |at: Instant| {
-        cluster.seen(at, 1, Verdict::unreached("connection refused"));
+        cluster.seen(at, 1, ServerVerdict::unreached("connection refused"));
         seen_with(&mut cluster, at, 0, false, 10);
         cluster.choose_confirmed(at, &chosen, &settings)
     };
@@ -92,7 +92,7 @@ fn one_that_was_lost_since_it_was_asked_is_not_turned_to() {
     cluster.choose_confirmed(at(5), &chosen, &settings);
     assert_eq!(chosen.get().place, Some(1));
     // It is the present one: one failed check is no failure.
-    cluster.seen(at(6), 1, Verdict::unreached("connection refused"));
+    cluster.seen(at(6), 1, ServerVerdict::unreached("connection refused"));
     assert!(cluster.choose_confirmed(at(6), &chosen, &settings).is_none() && chosen.get().place == Some(1));
 }
 
@@ -163,7 +163,7 @@ fn the_same_server_comes_back_with_whatever_it_has() {
 /// The GTIDs that the server had before would do for all that it has written since.
 #[test]
 fn what_was_written_without_gtids_is_not_taken_for_there() {
-    let of_mysql = |place: usize, is_writable, last: u32, writes_without_gtids| Verdict {
+    let of_mysql = |place: usize, is_writable, last: u32, writes_without_gtids| ServerVerdict {
         position: format!("3e11fa47-71ca-11e1-9e33-c80aa9429501:1-{last}"),
         writes_without_gtids,
         ..writes(place, is_writable)
@@ -186,7 +186,7 @@ fn what_was_written_without_gtids_is_not_taken_for_there() {
 /// The transactions before that were written with GTIDs, and are known.
 #[test]
 fn a_server_that_comes_back_without_gtids_is_told_what_it_has_lost() {
-    let of_mysql = |place: usize, is_writable, last: u32, writes_without_gtids| Verdict {
+    let of_mysql = |place: usize, is_writable, last: u32, writes_without_gtids| ServerVerdict {
         position: format!("3e11fa47-71ca-11e1-9e33-c80aa9429501:1-{last}"),
         writes_without_gtids,
         ..writes(place, is_writable)
@@ -238,7 +238,7 @@ fn a_former_primary_that_is_made_anew_takes_nothing_from_what_was_acknowledged()
         assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
         (cluster, settings, chosen)
     };
-    let copy = |identity: &str, is_writable| Verdict {
+    let copy = |identity: &str, is_writable| ServerVerdict {
         position: String::from("0-1-11"),
         identity: String::from(identity),
         ..writes(0, is_writable)
@@ -281,7 +281,7 @@ fn one_server_by_several_addresses_is_said_to_be_one() {
     // As far as is known.
     let (mut cluster, settings) = two();
     cluster.seen(at(1), 0, writes(0, false));
-    cluster.seen(at(1), 1, Verdict::unreached(""));
+    cluster.seen(at(1), 1, ServerVerdict::unreached(""));
     let news = cluster.choose_confirmed(at(1), &Chosen::default(), &settings);
     let Some(Event::NoPrimary { reason }) = news else { panic!("{news:?}") };
     assert_eq!(reason, "no server is up and takes writes");
@@ -292,7 +292,7 @@ fn one_server_by_several_addresses_is_said_to_be_one() {
 fn the_writer_stays_as_long_as_the_next_one_lacks_something() {
     let (mut cluster, settings) = two();
     let chosen = Chosen::default();
-    let node = |place, index, number: u32| Verdict {
+    let node = |place, index, number: u32| ServerVerdict {
         position: format!("{}-0:1-{number}", "6b9c0a0e"),
         ..member(place, index)
     };
@@ -407,7 +407,7 @@ fn nobody_is_taken_by_what_it_said_before_that_was_the_choice() {
 }
 
 /// Makes a primary and another server. The first is chosen.
-fn with_primary(verdict: impl Fn(usize, bool) -> Verdict) -> (Cluster, Settings, Chosen) {
+fn with_primary(verdict: impl Fn(usize, bool) -> ServerVerdict) -> (Cluster, Settings, Chosen) {
     let ((mut cluster, settings), chosen) = (two(), Chosen::default());
     cluster.seen(at(1), 0, verdict(0, true));
     cluster.seen(at(1), 1, verdict(1, false));
@@ -452,7 +452,8 @@ fn what_the_next_one_said_during_a_switchover_does_not_count() {
 /// The primary's process may be another one by now, which is in no group and takes writes all the same.
 #[test]
 fn a_primary_of_a_group_gets_nothing_new_between_the_loss_of_its_check_and_its_next_word() {
-    let is_refused = |cluster: &mut Cluster| cluster.seen(at(2), 0, Verdict::unreached("connection refused"));
+    let is_refused =
+        |cluster: &mut Cluster| cluster.seen(at(2), 0, ServerVerdict::unreached("connection refused"));
     let is_cut_off = |cluster: &mut Cluster| cluster.standings[0].cut_off();
     let losses: [&dyn Fn(&mut Cluster); 2] = [&is_refused, &is_cut_off];
     for lose in losses {
@@ -474,7 +475,7 @@ fn a_primary_of_a_group_gets_nothing_new_between_the_loss_of_its_check_and_its_n
         assert!(!cluster.reason_of(0, &settings.server).contains("out of its group"));
         lose(&mut cluster);
         cluster.choose(at(5), &chosen, &settings);
-        let offline = Verdict { is_well: false, is_writable: false, ..of_group(0, true) };
+        let offline = ServerVerdict { is_well: false, is_writable: false, ..of_group(0, true) };
         cluster.seen(at(5), 0, offline);
         assert!(cluster.choose(at(5), &chosen, &settings).is_some(), "it says that it is in no group");
         assert!(chosen.transactions_go_on().is_none() && !chosen.may_end());
@@ -485,7 +486,7 @@ fn a_primary_of_a_group_gets_nothing_new_between_the_loss_of_its_check_and_its_n
 fn a_primary_of_a_group_that_is_refused_twice_is_down_and_what_runs_there_has_no_end() {
     let (mut cluster, settings, chosen) = with_primary(of_group);
     for second in 2..4 {
-        cluster.seen(at(second), 0, Verdict::unreached("connection refused"));
+        cluster.seen(at(second), 0, ServerVerdict::unreached("connection refused"));
         cluster.choose(at(second), &chosen, &settings);
     }
     assert!(chosen.get().place.is_none() && chosen.transactions_go_on().is_none() && !chosen.may_end());
@@ -495,12 +496,12 @@ fn a_primary_of_a_group_that_is_refused_twice_is_down_and_what_runs_there_has_no
 #[test]
 fn a_primary_of_no_group_goes_on_between_the_loss_of_its_check_and_its_next_word() {
     let node = |place, is_first: bool| member(place, u32::from(!is_first));
-    for verdict in [writes as fn(usize, bool) -> Verdict, node] {
+    for verdict in [writes as fn(usize, bool) -> ServerVerdict, node] {
         let (mut cluster, settings, chosen) = with_primary(verdict);
         let first = chosen.get();
         cluster.standings[0].cut_off();
         cluster.choose(at(2), &chosen, &settings);
-        cluster.seen(at(2), 0, Verdict::unreached("connection refused"));
+        cluster.seen(at(2), 0, ServerVerdict::unreached("connection refused"));
         cluster.choose(at(2), &chosen, &settings);
         cluster.seen(at(3), 0, verdict(0, true));
         cluster.choose(at(3), &chosen, &settings);
@@ -531,7 +532,7 @@ fn one_that_has_left_its_group_is_no_primary_as_long_as_others_are_members() {
     cluster.choose_confirmed(at(3), &chosen, &settings);
     assert_eq!(chosen.get().place, Some(1), "the group has elected it");
     // It has lost its majority for now, and goes on once that is back.
-    let without_majority = Verdict { is_well: false, is_writable: false, ..of_group(1, true) };
+    let without_majority = ServerVerdict { is_well: false, is_writable: false, ..of_group(1, true) };
     cluster.seen(at(4), 1, without_majority.clone());
     cluster.choose_confirmed(at(4), &chosen, &settings);
     assert_eq!(chosen.get().place, None);

@@ -9,10 +9,10 @@ use super::*;
 use crate::cluster::choice::{NoPrimary, choose};
 use crate::cluster::chosen::Chosen;
 use crate::cluster::position::Behind;
-use crate::cluster::reading::Question;
-use crate::cluster::standing::{Checked, Standing};
+use crate::cluster::reading::CheckQuestion;
+use crate::cluster::standing::{Checked, ServerStanding};
 use crate::cluster::testing::{address, answer, at, judged, two_servers};
-use crate::cluster::verdict::{Follows, Verdict};
+use crate::cluster::verdict::{Follows, ServerVerdict};
 use crate::cluster::{Cluster, Event};
 use crate::outside::named::ServerRole;
 
@@ -49,7 +49,7 @@ fn variables(rows: &[[&str; 2]]) -> Answer {
 }
 
 /// Returns the verdict on an RDS for MariaDB with these answers to both questions for its sources.
-fn mariadb(read_only: &str, shown: Answer, called: Option<Answer>) -> Verdict {
+fn mariadb(read_only: &str, shown: Answer, called: Option<Answer>) -> ServerVerdict {
     let own = variables(&[
         ["basedir", "/rdsdbbin/mariadb-10.11.9.R1/"],
         ["datadir", "/rdsdbdata/db/"],
@@ -57,13 +57,13 @@ fn mariadb(read_only: &str, shown: Answer, called: Option<Answer>) -> Verdict {
         ["hostname", "ip-10-4-0-27"],
         ["read_only", read_only],
     ]);
-    let mut answers = vec![(Question::Variables, own), (Question::Replication, shown)];
-    answers.extend(called.map(|called| (Question::ReplicaStatus, called)));
+    let mut answers = vec![(CheckQuestion::Variables, own), (CheckQuestion::Replication, shown)];
+    answers.extend(called.map(|called| (CheckQuestion::ReplicaStatus, called)));
     judged("5.5.5-10.11.9-MariaDB-log", &answers)
 }
 
 /// Returns the verdict on an RDS for MySQL of this `server_uuid`, with these GTIDs.
-fn mysql(id: &str, read_only: &str, gtids: &str, sources: Answer) -> Verdict {
+fn mysql(id: &str, read_only: &str, gtids: &str, sources: Answer) -> ServerVerdict {
     let mode = if gtids.is_empty() { "OFF_PERMISSIVE" } else { "ON" };
     let own = variables(&[
         ["basedir", "/rdsdbbin/mysql-8.0.42.R1/"],
@@ -76,27 +76,31 @@ fn mysql(id: &str, read_only: &str, gtids: &str, sources: Answer) -> Verdict {
     let position = Ok(answer(&["@@global.gtid_executed"], &[&[gtids]]));
     judged(
         "8.0.42",
-        &[(Question::Variables, own), (Question::Position, position), (Question::Replication, sources)],
+        &[
+            (CheckQuestion::Variables, own),
+            (CheckQuestion::Position, position),
+            (CheckQuestion::Replication, sources),
+        ],
     )
 }
 
-fn is_primary(verdict: &Verdict) -> bool {
+fn is_primary(verdict: &ServerVerdict) -> bool {
     (verdict.role, verdict.is_well, verdict.is_writable) == (ServerRole::Primary, true, true)
 }
 
-fn is_replica(verdict: &Verdict) -> bool {
+fn is_replica(verdict: &ServerVerdict) -> bool {
     (verdict.role, verdict.is_well, verdict.is_writable) == (ServerRole::Replica, true, false)
 }
 
 /// Returns the server that is the primary.
-fn primary(verdicts: &[&Verdict]) -> Result<usize, NoPrimary> {
-    let standing = |verdict: &&Verdict| {
-        let mut standing = Standing::new();
-        let verdict = Verdict::clone(verdict);
+fn primary(verdicts: &[&ServerVerdict]) -> Result<usize, NoPrimary> {
+    let standing = |verdict: &&ServerVerdict| {
+        let mut standing = ServerStanding::new();
+        let verdict = ServerVerdict::clone(verdict);
         standing.take(Checked { at: Instant::START, took: Duration::ZERO, verdict });
         standing
     };
-    let standings: Vec<Standing> = verdicts.iter().map(standing).collect();
+    let standings: Vec<ServerStanding> = verdicts.iter().map(standing).collect();
     choose(&standings, &vec![false; standings.len()], None)
 }
 
@@ -200,8 +204,8 @@ fn an_instance_that_has_failed_over_to_its_standby_is_the_primary_again() {
     cluster.seen(at(1), 0, mysql("u-1", "OFF", "", NOBODY()));
     cluster.seen(at(1), 1, replica());
     assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
-    cluster.seen(at(2), 0, Verdict::unreached("connection refused"));
-    cluster.seen(at(3), 0, Verdict::unreached("connection refused"));
+    cluster.seen(at(2), 0, ServerVerdict::unreached("connection refused"));
+    cluster.seen(at(3), 0, ServerVerdict::unreached("connection refused"));
     let news = cluster.choose_confirmed(at(3), &chosen, &settings);
     assert!(matches!(news, Some(Event::NoPrimary { .. })), "{news:?}");
     cluster.standings[0].begin_anew(at(60), "its name leads elsewhere");
@@ -233,7 +237,7 @@ fn a_reader_of_a_cluster_that_has_become_the_writer_is_the_primary() {
     cluster.seen(at(1), 1, reader("u-2", "u-1:1-10"));
     assert!(cluster.choose_confirmed(at(1), &chosen, &settings).is_some());
     for second in [2, 3] {
-        cluster.seen(at(second), 0, Verdict::unreached("connection refused"));
+        cluster.seen(at(second), 0, ServerVerdict::unreached("connection refused"));
     }
     cluster.seen(at(4), 1, mysql("u-2", "OFF", "u-1:1-12", NOBODY()));
     let found = cluster.choose_confirmed(at(4), &chosen, &settings);

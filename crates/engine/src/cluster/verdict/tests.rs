@@ -1,26 +1,26 @@
 //! Verdicts on answers of servers.
 
 use super::*;
-use crate::cluster::reading::{NotJudged, Question, Round};
+use crate::cluster::reading::{CheckQuestion, NotJudged, Round};
 use crate::cluster::testing::{answer, judged, refused};
 use crate::control::version::Version;
 
-fn variables(rows: &[(&str, &str)]) -> (Question, Result<Vec<u8>, &'static str>) {
+fn variables(rows: &[(&str, &str)]) -> (CheckQuestion, Result<Vec<u8>, &'static str>) {
     let rows: Vec<Vec<&str>> = rows.iter().map(|&(name, value)| vec![name, value]).collect();
     let rows: Vec<&[&str]> = rows.iter().map(Vec::as_slice).collect();
-    (Question::Variables, Ok(answer(&["Variable_name", "Value"], &rows)))
+    (CheckQuestion::Variables, Ok(answer(&["Variable_name", "Value"], &rows)))
 }
 
-fn named(question: Question, rows: &[(&str, &str)]) -> (Question, Result<Vec<u8>, &'static str>) {
+fn named(question: CheckQuestion, rows: &[(&str, &str)]) -> (CheckQuestion, Result<Vec<u8>, &'static str>) {
     (question, variables(rows).1)
 }
 
-fn position(gtids: &str) -> (Question, Result<Vec<u8>, &'static str>) {
-    (Question::Position, Ok(answer(&["@@global.gtid_executed"], &[&[gtids]])))
+fn position(gtids: &str) -> (CheckQuestion, Result<Vec<u8>, &'static str>) {
+    (CheckQuestion::Position, Ok(answer(&["@@global.gtid_executed"], &[&[gtids]])))
 }
 
 /// Answers as MariaDB 10.11 does to SHOW ALL SLAVES STATUS, with the columns that matter.
-fn slaves(rows: &[[&str; 7]]) -> (Question, Result<Vec<u8>, &'static str>) {
+fn slaves(rows: &[[&str; 7]]) -> (CheckQuestion, Result<Vec<u8>, &'static str>) {
     let columns = [
         "Master_Host",
         "Master_Port",
@@ -31,11 +31,11 @@ fn slaves(rows: &[[&str; 7]]) -> (Question, Result<Vec<u8>, &'static str>) {
         "Last_SQL_Error",
     ];
     let rows: Vec<&[&str]> = rows.iter().map(<[&str; 7]>::as_slice).collect();
-    (Question::Replication, Ok(answer(&columns, &rows)))
+    (CheckQuestion::Replication, Ok(answer(&columns, &rows)))
 }
 
 /// Answers as MySQL 8.0.22 and newer do to SHOW REPLICA STATUS.
-fn replicas(rows: &[[&str; 7]]) -> (Question, Result<Vec<u8>, &'static str>) {
+fn replicas(rows: &[[&str; 7]]) -> (CheckQuestion, Result<Vec<u8>, &'static str>) {
     let columns = [
         "Source_Host",
         "Source_Port",
@@ -46,7 +46,7 @@ fn replicas(rows: &[[&str; 7]]) -> (Question, Result<Vec<u8>, &'static str>) {
         "Last_SQL_Error",
     ];
     let rows: Vec<&[&str]> = rows.iter().map(<[&str; 7]>::as_slice).collect();
-    (Question::Replication, Ok(answer(&columns, &rows)))
+    (CheckQuestion::Replication, Ok(answer(&columns, &rows)))
 }
 
 const MARIADB: &str = "5.5.5-10.11.14-MariaDB-log";
@@ -126,7 +126,7 @@ fn a_replica_that_takes_writes_is_one_more_primary_and_the_reason_says_what_to_d
 
 #[test]
 fn what_the_service_account_may_not_see_is_named_and_the_rest_counts() {
-    let denied = (Question::Replication, Err("error 1227: Access denied"));
+    let denied = (CheckQuestion::Replication, Err("error 1227: Access denied"));
     let read_only = with(&OF_MARIADB, &[("read_only", "NO_LOCK_NO_ADMIN")]);
     let verdict = judged(MARIADB, &[variables(&read_only), denied]);
     assert_eq!((verdict.role, verdict.is_well, verdict.is_writable), (ServerRole::Replica, true, false));
@@ -139,10 +139,10 @@ fn what_the_service_account_may_not_see_is_named_and_the_rest_counts() {
 
 #[test]
 fn an_instance_of_aurora_whose_table_cannot_be_read_is_known_by_what_it_takes() {
-    let denied = || (Question::Aurora, Err("error 1142: SELECT command denied"));
+    let denied = || (CheckQuestion::Aurora, Err("error 1142: SELECT command denied"));
     let judge = |read_only: &str| {
         let with_own = with(&OF_MYSQL, &[("innodb_read_only", read_only), ("aurora_server_id", "db-9")]);
-        let utc = (Question::Utc, Ok(Vec::new()));
+        let utc = (CheckQuestion::Utc, Ok(Vec::new()));
         judged("8.0.32", &[variables(&with_own), utc, denied()])
     };
     assert!(judge("OFF").is_writable && !judge("ON").is_writable);
@@ -165,7 +165,8 @@ fn a_node_of_galera_serves_where_it_is_synced_and_in_the_primary_component() {
         ("wsrep_last_committed", "42"),
     ];
     let judge = |variables_: &[(&str, &str)], status: &[(&str, &str)]| {
-        let verdict = judged(MARIADB, &[variables(variables_), slaves(&[]), named(Question::Galera, status)]);
+        let verdict =
+            judged(MARIADB, &[variables(variables_), slaves(&[]), named(CheckQuestion::Galera, status)]);
         assert_eq!(verdict.role, ServerRole::Node);
         verdict
     };
@@ -203,7 +204,7 @@ fn a_member_of_a_group_counts_with_a_majority() {
                 variables(&of_group),
                 position("u-1:1"),
                 replicas(&[]),
-                (Question::Group, Ok(answer(&columns, &rows))),
+                (CheckQuestion::Group, Ok(answer(&columns, &rows))),
             ],
         )
     };
@@ -256,7 +257,7 @@ fn what_a_server_says_is_shown_as_a_part_of_a_line() {
         replication: Replication::From(vec![channel]),
         ..Reading::default()
     };
-    let verdict = Verdict::of(&reading);
+    let verdict = ServerVerdict::of(&reading);
     assert!(
         verdict.reason.starts_with(
             "read_only is on, replication from 10.0.0.5 :3306 has stopped: no\u{fffd}[31m  2026"
@@ -264,5 +265,5 @@ fn what_a_server_says_is_shown_as_a_part_of_a_line() {
     );
     assert!(verdict.reason.chars().count() < 600);
     assert_eq!((verdict.identity.as_str(), verdict.position.as_str()), ("a b", "0-1-7 "));
-    assert_eq!(Verdict::unreached("a\0b").reason, "a\u{fffd}b");
+    assert_eq!(ServerVerdict::unreached("a\0b").reason, "a\u{fffd}b");
 }

@@ -31,7 +31,7 @@ use super::questions::PeersQuestion;
 use super::sealed::{BITS, Bits, Content, LetterKey, set};
 use crate::backend::own_answers::number;
 use crate::errors::Undelivered;
-use crate::workers::letter::{Kill, Outcome, Owner, PEER_TIMEOUT, Rights, Sender};
+use crate::workers::letter::{ClientOwner, Kill, KillRights, Outcome, PEER_TIMEOUT, Sender};
 use crate::workers::onramps::millis_of;
 
 /// The time between two looks of either side while letters are under way. Where one statement is cancelled hundreds may be, and such a
@@ -68,7 +68,7 @@ pub(crate) enum Delivery {
         sender: Sender,
         victim: u32,
         query_only: bool,
-        rights: Rights,
+        rights: KillRights,
         /// The time since the KILL was said.
         age: Duration,
     },
@@ -102,9 +102,9 @@ pub(crate) struct Mail {
 #[derive(Debug, Default)]
 struct Outgoing {
     /// KILLs by owner, so that an owner with very many keeps nobody else waiting.
-    waiting: BTreeMap<Owner, VecDeque<Order>>,
+    waiting: BTreeMap<ClientOwner, VecDeque<Order>>,
     /// The owner that had the latest turn.
-    turn: Option<Owner>,
+    turn: Option<ClientOwner>,
     sent: Option<Sent>,
 }
 
@@ -486,7 +486,7 @@ impl Outgoing {
     }
 
     /// The owner that has the next turn.
-    fn next_owner(&self) -> Option<Owner> {
+    fn next_owner(&self) -> Option<ClientOwner> {
         let behind = self.turn.map_or(Bound::Unbounded, Bound::Excluded);
         let next = self.waiting.range((behind, Bound::Unbounded)).next();
         next.or_else(|| self.waiting.first_key_value()).map(|(&owner, _)| owner)

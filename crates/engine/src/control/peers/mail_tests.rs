@@ -7,7 +7,7 @@ use super::*;
 use crate::accounts::{Account, Credential};
 use crate::control::peers::mail::Delivery;
 use crate::ids::{ClientRef, client_key};
-use crate::workers::letter::{Killer, Outcome, OwnBy, PEER_TIMEOUT, Rights, Sender};
+use crate::workers::letter::{KillRights, Killer, Outcome, OwnBy, PEER_TIMEOUT, Sender};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -17,7 +17,7 @@ fn kill(victim: u32) -> Kill {
 
 fn kill_by(user: &str, victim: u32) -> Kill {
     let rights =
-        Rights::of(OwnBy::Account, user.as_bytes(), &Account::of_test(user, "10.%", Credential::Empty));
+        KillRights::of(OwnBy::Account, user.as_bytes(), &Account::of_test(user, "10.%", Credential::Empty));
     let killer = Killer::Client(ClientRef { key: client_key(3), id: 5 });
     Kill { from: 0, killer, victim, query_only: victim % 2 == 0, rights, age: Duration::ZERO }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use wire::sha2_password::{digest1, digest2, stored_form};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::workers::letter::{Kill, Rights};
+use crate::workers::letter::{Kill, KillRights};
 
 /// How the locks' names begin. What follows is [`LetterKey::name`]: with a bit's number behind it they fit a lock of MySQL (64 characters).
 pub(super) const LETTER: &str = "onramp.letter.";
@@ -116,7 +116,7 @@ impl LetterKey {
             number: four(0)?,
             victim: four(4)?,
             query_only: flags & QUERY_ONLY != 0,
-            rights: Rights {
+            rights: KillRights {
                 all: flags & OF_ALL != 0,
                 is_system_user: flags & BY_SYSTEM_USER != 0,
                 owner: content[9..25].try_into().ok()?,
@@ -148,7 +148,7 @@ pub(super) struct Content {
     pub(super) number: u32,
     pub(super) victim: u32,
     pub(super) query_only: bool,
-    pub(super) rights: Rights,
+    pub(super) rights: KillRights,
     /// The time at which the KILL was said: milliseconds by the server's clock, the last 32 bits.
     pub(super) said: u32,
 }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn content() -> Content {
-        let rights = Rights { all: true, is_system_user: false, owner: [7; 16] };
+        let rights = KillRights { all: true, is_system_user: false, owner: [7; 16] };
         Content { number: 3, victim: 0x4400_0007, query_only: true, rights, said: u32::MAX - 2 }
     }
 

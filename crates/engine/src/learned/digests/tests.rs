@@ -1,8 +1,8 @@
 use super::*;
 use crate::outside::waits::{Holdups, Lack, WaitReason, Waits};
 
-pub(crate) fn execution(fingerprint: u64, millis: u64) -> Execution {
-    Execution {
+pub(crate) fn execution(fingerprint: u64, millis: u64) -> EndedExecution {
+    EndedExecution {
         fingerprint,
         time: Duration::from_millis(millis),
         waited: Duration::ZERO,
@@ -33,7 +33,7 @@ fn all_is_counted_under_its_digest() {
     assert!(digests.is_news(7));
     digests.add(at(5), 7, Some(String::from("select ?")));
     assert!(!digests.is_news(7));
-    let one = Execution {
+    let one = EndedExecution {
         waited: Duration::from_millis(3),
         rows_sent: 2,
         rows_affected: 1,
@@ -154,7 +154,7 @@ fn a_hundred_million_statements() {
         holdups.parts_since(&arrival, now).for_each(|(reason, time)| waits.record(reason, time));
         assert!(!digests.is_long(fingerprint, SECOND) && !digests.is_news(fingerprint));
         let time = Duration::from_micros(50 + (n.wrapping_mul(n)) % 1024);
-        digests.record(Instant::START, &Execution { time, ..execution(fingerprint, 0) });
+        digests.record(Instant::START, &EndedExecution { time, ..execution(fingerprint, 0) });
     }
     assert_eq!(digests.iter().map(|digest| digest.count).sum::<u64>(), STATEMENTS);
 }

@@ -3,27 +3,27 @@
 use seam::Instant;
 
 use crate::ids::ClientRef;
-use crate::workers::letter::{Ending, Killed};
+use crate::workers::letter::{Killed, ServerKill};
 
 /// The worker that hears of the outcome of a KILL, and the outcome. It is the killer's worker, or the one that tells another Onramp.
-pub(crate) type Told = (usize, Killed);
+pub(crate) type KillReport = (usize, Killed);
 
 /// A statement or connection that the server has to end. The victim's own user asks for that, since the server lets a user end
 /// what is its own.
 #[derive(Debug)]
 pub(crate) struct OutsideKill {
     pub(in crate::outside) victim: ClientRef,
-    pub(in crate::outside) ending: Ending,
+    pub(in crate::outside) ending: ServerKill,
     /// True if the client stays. What it has said since is not meant.
     pub(in crate::outside) query_only: bool,
     pub(in crate::outside) since: Instant,
     /// The worker that hears of the outcome.
-    pub(in crate::outside) told: Option<Told>,
+    pub(in crate::outside) told: Option<KillReport>,
 }
 
 impl OutsideKill {
     /// Makes an order to end what a client has on the server, which somebody wants since then.
-    pub(crate) fn new(victim: ClientRef, ending: Ending, query_only: bool, since: Instant) -> Self {
+    pub(crate) fn new(victim: ClientRef, ending: ServerKill, query_only: bool, since: Instant) -> Self {
         Self { victim, ending, query_only, since, told: None }
     }
 }

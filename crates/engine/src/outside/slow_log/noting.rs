@@ -122,7 +122,7 @@ impl Surroundings<'_> {
 impl Views {
     /// The oldest statement that is worth a line of the slow log, and has not been fetched.
     pub(crate) fn next_slow(&mut self) -> Option<SlowStatement> {
-        self.reports.slow.waiting.pop_front()
+        self.reports.slow_log.waiting.pop_front()
     }
 
     /// An answer is complete, after this time at the server.
@@ -205,7 +205,7 @@ impl Views {
     fn write_slow(&mut self, around: &Surroundings<'_>, client: ClientKey, outcome: Outcome) {
         self.totals.slow_statements += 1;
         let share = (around.settings.slow_log.per_second / around.pool.workers.count()).max(1);
-        let log = &mut self.reports.slow;
+        let log = &mut self.reports.slow_log;
         if !log.may_write(around.now, share) {
             self.totals.slow_left_out += 1;
             return;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::learned::digests::tests::execution;
-use crate::learned::history::Left;
+use crate::learned::history::Traces;
 use crate::settings::Settings;
 use crate::workers::Workers;
 
@@ -22,7 +22,7 @@ fn learned(now: Instant) -> Scheduling {
     for millis in 20..150 {
         scheduling.digests.record(now, &execution(KIND, millis));
         scheduling.digests.record(now, &execution(NO_PLACE, millis));
-        scheduling.history.record(KIND, Duration::from_micros(50), 100, Left::Nothing);
+        scheduling.history.record(KIND, Duration::from_micros(50), 100, Traces::Nothing);
     }
     scheduling.digests.record_coalesced(KIND, 3);
     scheduling.digests.note_stuck(now, KIND);

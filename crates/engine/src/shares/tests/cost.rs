@@ -63,7 +63,8 @@ impl Crowd {
     /// Hands on so many statements at most, or all that may go.
     fn hand_on(&mut self, most: usize, short: bool) {
         let room = RoomByClass { short, long: true };
-        let turn = Turn { now: at(self.millis), workers: ALONE, room, overdue_after: self.overdue_after };
+        let turn =
+            ShareTurn { now: at(self.millis), workers: ALONE, room, overdue_after: self.overdue_after };
         for _ in 0..most {
             let Some(parked) = self.shares.next(&self.settings, &turn) else { break };
             self.handed_on.push_back(parked.client.number());

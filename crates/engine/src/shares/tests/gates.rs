@@ -90,7 +90,7 @@ fn try_with(seed: u64, settings: &SharesSettings) {
             _ => {}
         }
         let room = RoomByClass { short: numbers.below(4) == 0, long: numbers.below(4) == 0 };
-        let turn = Turn { now: at(millis), workers: ALONE, room, overdue_after: None };
+        let turn = ShareTurn { now: at(millis), workers: ALONE, room, overdue_after: None };
         while let Some(parked) = shares.next(settings, &turn) {
             clients[parked.client.slot()] = At::Underway;
         }

@@ -4,7 +4,7 @@ use seam::Instant;
 
 use super::{Incoming, Look, Mail, Outgoing};
 use crate::frozen::Distance;
-use crate::workers::letter::Owner;
+use crate::workers::letter::ClientOwner;
 use crate::workers::onramps::millis_of;
 
 /// [`Mail`] as plain data.
@@ -14,7 +14,7 @@ pub(crate) struct FrozenMail {
     clock: Option<(u64, u64)>,
     number: u32,
     /// The owner that had the latest turn at each peer, by the peer's connection.
-    outgoing: Vec<(u64, Option<Owner>)>,
+    outgoing: Vec<(u64, Option<ClientOwner>)>,
     incoming: Vec<(u64, Incoming)>,
     looked: Option<Distance>,
     looks: Vec<Look>,

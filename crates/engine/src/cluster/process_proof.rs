@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 /// The state of proofs that workers share.
 #[derive(Debug, Default)]
-pub(crate) struct Proof {
+pub(crate) struct ProcessProof {
     /// True where the primary is a member of a group.
     is_wanted: AtomicBool,
     /// Number of the last backend that was connected.
@@ -19,7 +19,7 @@ pub(crate) struct Proof {
     proved: AtomicU64,
 }
 
-impl Proof {
+impl ProcessProof {
     /// Returns the number of a backend that has been connected; `None` where it may be used at once.
     pub(crate) fn connected(&self) -> Option<u64> {
         self.is_wanted.load(SeqCst).then(|| self.connected.fetch_add(1, SeqCst) + 1)
