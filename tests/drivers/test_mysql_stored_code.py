@@ -9,7 +9,8 @@ from harness.counted import Reading
 from harness.server import ADMIN
 from test_mysql import server  # noqa: F401 (fixture)
 from test_stored_code import (  # noqa: F401 (a test)
-    CLEAN, CODE, PROGRAMS, READER, defined, others_are_served, run, see, test_a_procedure_that_fails_like_an_unknown_statement_pins)
+    CLEAN, CODE, PROGRAMS, READER, defined, others_are_served, run, see, test_a_procedure_that_fails_like_an_unknown_statement_pins,
+    test_the_server_understands_what_it_is_asked)
 
 pytestmark = private_mysql.needed
 

@@ -376,7 +376,7 @@ def test_a_server_that_never_says_what_code_it_has_is_left_alone(own_server, own
     relay = Silent(own_server)
     try:
         onramp = own_onramp(relay, service=READER, workers=1, backend_connect_timeout="1s", accounts_refresh="100ms")
-        onramp.says("not asked again for an hour")
+        onramp.says("not asked again for five minutes")
         # Its service account has logged in anew, and follows the accounts.
         with raw.connect(own_server, *ADMIN) as admin:
             run(admin, ["CREATE USER late@'%' IDENTIFIED BY 'late-secret'"])
@@ -397,3 +397,25 @@ def logs_in(onramp, user, password):
     except AssertionError:  # it is refused
         return False
     return True
+
+
+class Refusals(Relay):
+    """Notes what the server refuses."""
+
+    def __init__(self, server):
+        self.refused = []
+        super().__init__(server)
+
+    def from_server(self, piece):
+        # An error by itself: a header, and 0xff.
+        if piece[3:5] == b"\x01\xff":
+            self.refused.append(piece)
+
+
+def test_the_server_understands_what_it_is_asked(server, code, folder):
+    relay = Refusals(server)
+    try:
+        Reading(relay, folder, service=READER).start_reading().stop()
+    finally:
+        relay.close()
+    assert not [refused for refused in relay.refused if b"syntax" in refused], relay.refused

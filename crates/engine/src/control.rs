@@ -165,14 +165,18 @@ impl ServiceAccounts<'_> {
         let server = &mut self.servers[key];
         if let Some(question) = server.due_question(now, settings, self.pool) {
             server.ask(now, question);
-        } else if let Some(question) = server.next_code_question(now, self.pool) {
-            server.ask(now, Question::Code(question));
-        } else if server.next_suspicion(now, settings, scheduling, self.pool).is_some_and(|due| due <= now) {
+            return;
+        }
+        // All of the stored code may be hundreds of questions.
+        if server.next_suspicion(now, settings, scheduling, self.pool).is_some_and(|due| due <= now) {
             let pace = server.lock_wait_pace(now, settings, scheduling, self.pool).unwrap_or_default();
             if self.pool.workers.may_ask_for_lock_waits(now, pace) {
                 server.control.lock_waits = LockWaits::new(key, now);
-                server.ask(now, Question::LockGate);
+                return server.ask(now, Question::LockGate);
             }
+        }
+        if let Some(question) = server.next_code_question(now, self.pool) {
+            server.ask(now, Question::Code(question));
         }
     }
 

@@ -107,6 +107,7 @@ impl TakingUp<'_> {
         primary.reachability.move_to(place);
         primary.full = None;
         primary.pending_facts = None;
+        primary.control.code.is_elsewhere();
         self.pool.workers.way.forget();
     }
 

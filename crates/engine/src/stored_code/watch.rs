@@ -22,7 +22,7 @@ const LAST_AGAIN: Duration = Duration::from_secs(64);
 
 /// A server that gives no answer about a few schemas' code for as long as it may take to connect is not asked again for this time: it may go on to
 /// look for the answer that nobody waits for any more.
-const PAUSE_OF_SILENCE: Duration = Duration::from_secs(3600);
+const PAUSE_OF_SILENCE: Duration = Duration::from_secs(300);
 
 /// Tables are defined more often than code, and hold it seldom.
 const PAUSE_OF_TABLES: Duration = Duration::from_secs(5);
@@ -163,6 +163,11 @@ impl Watch {
     pub(crate) fn asked_anew(&mut self) {
         let Self { left_alone_until, said, readings, .. } = *self;
         *self = Self { left_alone_until, said, readings, ..Self::default() };
+    }
+
+    /// Another server is asked from here on.
+    pub(crate) fn is_elsewhere(&mut self) {
+        self.left_alone_until = Instant::START;
     }
 
     /// Takes in the counts.

@@ -24,11 +24,11 @@ pub(crate) const FUNCTIONS_QUERY: &str = "SELECT EXISTS (SELECT 1 FROM mysql.pro
 pub(crate) const FUNCTIONS_QUERY_8: &str = concat!(
     "SELECT EXISTS (SELECT 1 FROM information_schema.ROUTINES WHERE ROUTINE_TYPE <> 'PROCEDURE' \
      AND DEFINER <> 'mysql.sys@localhost') + EXISTS (SELECT 1 FROM mysql.func) + \
-     NOT (EXISTS (SELECT 1 FROM mysql.user WHERE Select_priv = 'Y' AND ",
+     (NOT (EXISTS (SELECT 1 FROM mysql.user WHERE Select_priv = 'Y' AND ",
     own_row!(),
     ") OR ",
     shows_routines!(),
-    ")"
+    "))"
 );
 
 /// Returns the number in the row of either question; `None` where there is none.

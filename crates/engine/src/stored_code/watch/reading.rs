@@ -132,7 +132,7 @@ impl Server {
             watch.left_alone_until = now + PAUSE_OF_SILENCE;
             pool.workers.stored_code.forget();
             let reason =
-                "it gave no answer within backend_connect_timeout, and is not asked again for an hour";
+                "it gave no answer within backend_connect_timeout, and is not asked again for five minutes";
             watch.say_what_is_missing(views, vec!["code"], Some(String::from(reason)));
         }
     }
