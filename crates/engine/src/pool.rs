@@ -86,6 +86,19 @@ impl Pool {
             && self.workers.places.has_more_than_its_share(self.worker)
     }
 
+    /// Tells a worker that lacks a backend of this account, of which the server takes no more, that one of ours has ended.
+    pub(crate) fn tell_of_room(&mut self, now: Instant, identities: &Identities, identity: IdentityId) {
+        if !self.workers.users.full_accounts.any() {
+            return;
+        }
+        let account = identities.name(identity);
+        let all = Holds { worker: self.worker, backends: usize::MAX, needed: false };
+        if let Some(worker) = self.workers.users.full_accounts.recipient(now, &account, all) {
+            self.workers.users.full_accounts.has_one_more(&account, worker);
+            self.write_letter(worker, Letter::AccountHasRoom(account));
+        }
+    }
+
     /// Returns the worker that gets a backend of this account, of which the server takes no more, if one of ours is to become free for it.
     pub(crate) fn gets_room_of(
         &self,

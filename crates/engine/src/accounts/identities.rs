@@ -33,8 +33,11 @@ impl IdentityId {
 /// Pause after which a server that takes no more connections of an account is asked again. It grows, since each answer costs the server a login.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest such pause. Only connections that others than this worker have end unseen.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest such pause: connections that others have end unseen, and a statement waits for `backend_connect_timeout` (10 s) at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The pause where a connection has been left to another worker: as long as that one keeps it at least.
+const LEFT: Duration = Duration::from_millis(50);
 
 /// The pause where a connection of the account has just been closed, and the server may not have noticed yet.
 const SOON: Duration = Duration::from_millis(5);
@@ -273,12 +276,15 @@ impl Identities {
 
     /// A connection of the account ends so that another worker opens one. This one waits for the next to be left.
     pub(crate) fn left_to_another(&mut self, id: IdentityId, now: Instant) {
-        self.entries[id.0 as usize].refused_until = Some(now + FIRST_PAUSE);
+        let entry = &mut self.entries[id.0 as usize];
+        entry.no_more_for.get_or_insert(Duration::ZERO);
+        entry.refused_until = Some(now + LEFT);
     }
 
     /// Another worker has closed a connection of this account.
     pub(crate) fn has_room(&mut self, account: &IdentityKey, now: Instant) {
-        if let Some(id) = self.present(account) {
+        // Clients with rights of before wait as the others do.
+        for id in self.by_name.get(account).cloned().unwrap_or_default() {
             self.may_take_more(id, now);
         }
     }
@@ -287,6 +293,11 @@ impl Identities {
     pub(crate) fn name(&self, id: IdentityId) -> IdentityKey {
         let identity = self.identity(id);
         identity.account.identity_key(&identity.user)
+    }
+
+    /// Says whether nobody has proved its password yet.
+    pub(crate) fn is_claimed(&self, id: IdentityId) -> bool {
+        self.identity(id).claimed
     }
 
     /// Says whether connections of the account are opened one after the other: one too many is refused.

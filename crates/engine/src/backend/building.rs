@@ -217,6 +217,7 @@ impl Building<'_> {
             self.logins.identities.left_to_another(backend.account.identity, self.now);
         } else if backend.is_ready() {
             self.logins.identities.may_take_more(backend.account.identity, self.now);
+            self.pool.tell_of_room(self.now, &self.logins.identities, backend.account.identity);
         }
         if self.logins.release(backend.account.identity) {
             self.servers.forget_identity(backend.account.identity);

@@ -164,7 +164,7 @@ impl Resting<'_> {
         if self.are_too_many() && !self.is_awaited_by_kill(key) {
             return false;
         }
-        if self.leaves_its_account(key, needed) {
+        if !self.is_awaited_by_kill(key) && self.leaves_its_account(key, needed) {
             return false;
         }
         self.scheduling.keeps_for_us(&self.servers[key]) || !self.pool.leave_to_other_worker(needed)

@@ -15,6 +15,9 @@ use crate::accounts::secret::IdentityKey;
 /// A worker without any gets the only backend of another one after this time. A login for each such time is a few per cent of the work.
 const LONGEST_WITHOUT: Duration = Duration::from_millis(50);
 
+/// A worker that lacks one asks the server again within this time, where it still does (`accounts::identities`: 2 s at most).
+const REMEMBERED: Duration = Duration::from_secs(4);
+
 /// The workers that were refused one more backend of an account.
 #[derive(Debug, Default)]
 pub(crate) struct FullAccounts {
@@ -30,6 +33,8 @@ struct Lack {
     /// The number of backends of the account that it had.
     has: usize,
     since: Instant,
+    /// The time of the latest refusal.
+    at: Instant,
 }
 
 /// A worker's backends of an account, one of which may become free.
@@ -52,8 +57,8 @@ impl FullAccounts {
         let mut table = self.table();
         let lacks = table.entry(account).or_default();
         match lacks.iter_mut().find(|lack| lack.worker == worker) {
-            Some(lack) => lack.has = has,
-            None => lacks.push(Lack { worker, has, since: now }),
+            Some(lack) => (lack.has, lack.at) = (has, now),
+            None => lacks.push(Lack { worker, has, since: now, at: now }),
         }
         self.any.store(true, SeqCst);
     }
@@ -71,12 +76,13 @@ impl FullAccounts {
 
     /// Returns the worker that gets the room of a backend of the account, if that is to become free for another one.
     pub(crate) fn recipient(&self, now: Instant, account: &IdentityKey, holds: Holds) -> Option<usize> {
-        let table = self.table();
+        let mut table = self.table();
+        table.get_mut(account)?.retain(|lack| now.since(lack.at) <= REMEMBERED);
+        self.tidy(&mut table, account);
         let others = table.get(account)?.iter().filter(|lack| lack.worker != holds.worker);
         let lack = others.min_by_key(|lack| (lack.has, lack.since))?;
-        let is_left = !holds.needed
-            || holds.backends > lack.has + 1
-            || (lack.has == 0 && now.since(lack.since) >= LONGEST_WITHOUT);
+        let has_waited = now.since(lack.since) >= LONGEST_WITHOUT;
+        let is_left = holds.backends > lack.has + 1 || (lack.has == 0 && (has_waited || !holds.needed));
         is_left.then_some(lack.worker)
     }
 
@@ -116,7 +122,15 @@ mod tests {
         assert_eq!(full.recipient(at(60), &app, holds(0, 2, true)), Some(2), "it has fewer");
         full.has_one_more(&app, 2);
         assert_eq!(full.recipient(at(200), &app, holds(0, 2, true)), None, "they have nearly as many");
+        assert_eq!(
+            full.recipient(at(200), &app, holds(0, 1, false)),
+            None,
+            "nor does it get the only one of another"
+        );
         full.has_one_more(&app, 1);
+        assert!(!full.any());
+        full.lacks(at(300), app.clone(), 1, 0);
+        assert_eq!(full.recipient(at(4_301), &app, holds(0, 9, true)), None, "whoever waited has gone");
         assert!(!full.any());
     }
 }
