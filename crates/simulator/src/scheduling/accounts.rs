@@ -145,7 +145,7 @@ impl Found {
     ///   that is worth it, which keeps logins to half of the server's work: they take no more of it than statements do.
     /// - Else one that has none gets a place at once, and keeps it until the statement has run for which that was. So each statement has one
     ///   login made at most.
-    /// - In the last two cases clients without pauses wait at any time. Those of an account go first on its new backend, for as long as [`WORTH`]
+    /// - In the last two cases clients without pauses wait at any time. Those of an account go first on its new backend, for as long as `WORTH`
     ///   logins take. So there is one login for that many statements of an account, or for as many as it has clients.
     pub fn bound(&self) -> f64 {
         let Case { clients, pauses, .. } = self.case;

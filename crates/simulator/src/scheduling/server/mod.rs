@@ -57,7 +57,7 @@ pub struct Effects {
     pub begun: Vec<Origin>,
     /// How many connections have logged in, those of the service account aside.
     pub logins: u64,
-    /// How many have changed their account, see [`Command::ChangeUser`].
+    /// How many have changed their account, by COM_CHANGE_USER.
     pub changed: u64,
 }
 
