@@ -17,6 +17,8 @@ from harness.server import ADMIN
 from harness.waiting import until
 
 READER = ("reader", "reader-secret")
+# The account of a service that may read all code.
+READS = [f"CREATE OR REPLACE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'", f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'"]
 
 # Code that is there before Onramp is, and nothing is defined while the tests run.
 CODE = """
@@ -72,11 +74,7 @@ def drop(server, *what):
 @pytest.fixture(scope="module")
 def code(server):
     with raw.connect(server, *ADMIN) as admin:
-        run(admin, [
-            "DROP DATABASE IF EXISTS onramp_code",
-            f"CREATE OR REPLACE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'",
-            f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'",
-            *CODE])
+        run(admin, ["DROP DATABASE IF EXISTS onramp_code", *READS, *CODE])
     yield
     drop(server, "DATABASE onramp_code", "DATABASE IF EXISTS onramp_defined", f"USER '{READER[0]}'@'%'")
 
@@ -346,7 +344,7 @@ def test_a_text_that_defines_code_and_runs_it_keeps_what_that_sets(own_server, o
 def test_code_is_found_in_each_of_many_schemas(own_server, folder):
     names = [f"customer{number}" for number in range(150)] + ["it's", "back\\slash", 'a "name"', "größe", "-", "x" * 64]
     with raw.connect(own_server, *ADMIN) as admin:
-        run(admin, [f"CREATE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'", f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'"])
+        run(admin, READS)
         for number, name in enumerate(names):
             run(admin, [f"CREATE DATABASE `{name}`", f"CREATE VIEW `{name}`.locks{number} AS SELECT GET_LOCK('{number}', 0)"])
     onramp = Reading(own_server, folder, service=READER).start_reading()
@@ -371,8 +369,7 @@ class Silent(Relay):
 
 def test_a_server_that_never_says_what_code_it_has_is_left_alone(own_server, own_onramp):
     with raw.connect(own_server, *ADMIN) as admin:
-        run(admin, [f"CREATE USER '{READER[0]}'@'%' IDENTIFIED BY '{READER[1]}'", f"GRANT SELECT, SHOW VIEW, TRIGGER, PROCESS ON *.* TO '{READER[0]}'@'%'"])
-        run(admin, [f"GRANT SELECT ON mysql.* TO '{READER[0]}'@'%'"])
+        run(admin, READS)
     relay = Silent(own_server)
     try:
         onramp = own_onramp(relay, service=READER, workers=1, backend_connect_timeout="1s", accounts_refresh="100ms")
