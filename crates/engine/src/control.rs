@@ -167,15 +167,18 @@ impl ServiceAccounts<'_> {
             server.ask(now, question);
             return;
         }
-        // All of the stored code may be hundreds of questions.
-        if server.next_suspicion(now, settings, scheduling, self.pool).is_some_and(|due| due <= now) {
+        let code = server.next_code_question(now, self.pool);
+        let suspects =
+            server.next_suspicion(now, settings, scheduling, self.pool).is_some_and(|due| due <= now);
+        // All of the stored code may be hundreds of questions, and who waits for locks is asked ten times a second.
+        if suspects && (code.is_none() || server.control.code.gives_way()) {
             let pace = server.lock_wait_pace(now, settings, scheduling, self.pool).unwrap_or_default();
             if self.pool.workers.may_ask_for_lock_waits(now, pace) {
                 server.control.lock_waits = LockWaits::new(key, now);
                 return server.ask(now, Question::LockGate);
             }
         }
-        if let Some(question) = server.next_code_question(now, self.pool) {
+        if let Some(question) = code {
             server.ask(now, Question::Code(question));
         }
     }

@@ -126,7 +126,7 @@ impl Control {
     }
 
     /// The time since it was asked its present question.
-    pub(crate) fn asked_for(&self, now: Instant) -> Duration {
+    pub(crate) fn since_asked(&self, now: Instant) -> Duration {
         now.since(self.since)
     }
 

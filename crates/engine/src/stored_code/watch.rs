@@ -46,6 +46,8 @@ pub(crate) struct Watch {
     /// The rights that the service account was found to have first since its login. Rights on everything that come later do not
     /// hold on its connection (manuals, "When privilege changes take effect").
     rights: Option<Rights>,
+    /// True once another question has gone before the next one, which would have been due: that one goes next.
+    gave_way: bool,
     /// True once a log line has said that not all can be read.
     said: bool,
     readings: u64,
@@ -89,6 +91,7 @@ impl Default for Watch {
             again: None,
             reading: None,
             rights: None,
+            gave_way: false,
             said: false,
             readings: 0,
         }
@@ -105,11 +108,12 @@ pub(crate) struct FrozenWatch {
     due: Option<Distance>,
     again: Option<(Distance, Duration)>,
     rights: Option<Rights>,
+    gave_way: bool,
     said: bool,
     readings: u64,
 }
 
-plain!(struct FrozenWatch { next, counts, not_before, left_alone_until, due, again, rights, said, readings });
+plain!(struct FrozenWatch { next, counts, not_before, left_alone_until, due, again, rights, gave_way, said, readings });
 
 impl Watch {
     /// Takes it apart, where nothing [is being read](Self::is_being_read).
@@ -123,6 +127,7 @@ impl Watch {
             again,
             reading: _,
             rights,
+            gave_way,
             said,
             readings,
         } = self; // none
@@ -134,6 +139,7 @@ impl Watch {
             due: due.map(|due| Distance::of(due, now)),
             again: again.map(|(at, pause)| (Distance::of(at, now), pause)),
             rights,
+            gave_way,
             said,
             readings,
         }
@@ -142,7 +148,8 @@ impl Watch {
 
 impl FrozenWatch {
     pub(crate) fn thaw(self, now: Instant) -> Watch {
-        let Self { next, counts, not_before, left_alone_until, due, again, rights, said, readings } = self;
+        let Self { next, counts, not_before, left_alone_until, due, again, rights, gave_way, said, readings } =
+            self;
         Watch {
             next: next.from(now),
             counts,
@@ -152,6 +159,7 @@ impl FrozenWatch {
             again: again.map(|(at, pause)| (at.from(now), pause)),
             reading: None,
             rights,
+            gave_way,
             said,
             readings,
         }
@@ -163,6 +171,12 @@ impl Watch {
     pub(crate) fn asked_anew(&mut self) {
         let Self { left_alone_until, said, readings, .. } = *self;
         *self = Self { left_alone_until, said, readings, ..Self::default() };
+    }
+
+    /// Notes that another question wants to go before one that is due. Returns whether it may: they take turns, so that none is put off for ever.
+    pub(crate) fn gives_way(&mut self) -> bool {
+        self.gave_way = !self.gave_way;
+        self.gave_way
     }
 
     /// Another server is asked from here on.

@@ -90,7 +90,7 @@ impl Server {
             self.take_code_counts(at_hand, &rows_of(&answer), refusal);
             return false;
         }
-        let took = self.control.asked_for(at_hand.now);
+        let took = self.control.since_asked(at_hand.now);
         let facts = self.facts.as_ref().expect("known since the login");
         let by_schema = question.is_by_schema(facts.is_mariadb(), facts.version.major());
         let watch = &mut self.control.code;
