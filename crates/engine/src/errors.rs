@@ -407,6 +407,15 @@ impl MySqlError {
         Self::new(1158, b"08S01", format!("Can't connect to MySQL server on '{server}' ({reason})"))
     }
 
+    /// ER_TOO_MANY_USER_CONNECTIONS, for a wait that ended with all backends held that the server takes of the account.
+    pub(crate) fn account_is_full(account: &str) -> Self {
+        let message = format!(
+            "No backend became free within backend_connect_timeout: the server takes no more connections of {account} (MAX_USER_CONNECTIONS), and \
+             those that there are are held by open transactions or pinned clients"
+        );
+        Self::new(1203, b"42000", message)
+    }
+
     /// ER_CON_COUNT_ERROR, for a wait that ended with the server up but every backend held.
     pub(crate) fn no_backend(limit: u32, of_server: bool) -> Self {
         let all = if of_server {

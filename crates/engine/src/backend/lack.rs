@@ -112,6 +112,21 @@ impl WhyNoBackend<'_> {
         }
     }
 
+    /// Returns the reason for which a client's statement has found no backend in time: that of all statements for its server or, where there would
+    /// be a place for one, that the server takes no more of its account.
+    pub(super) fn lack_of(&self, client: &Client, logins: &Logins) -> Lack {
+        let lack = self.lack(self.servers.serving(client));
+        let identities = &logins.identities;
+        let full = client.identity.filter(|&identity| identities.opens_one_at_a_time(identity));
+        match full.filter(|_| lack.limit.is_some() && !self.pool.workers.places.are_full()) {
+            Some(identity) => {
+                let account = identities.identity(identity).account.shown();
+                Lack { error: MySqlError::account_is_full(&account), limit: None }
+            }
+            None => lack,
+        }
+    }
+
     /// Returns the reason for which a client's statement was held up: its user uses as many backends as it may.
     pub(super) fn held_up(&self, client: &Client, logins: &Logins) -> Lack {
         let identity = client.identity.expect("it has a user");
