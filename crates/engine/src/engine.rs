@@ -128,8 +128,7 @@ impl Engine {
         self.views.next_slow().or_else(|| self.readers.engines_mut().find_map(Self::poll_slow))
     }
 
-    /// The next message for another worker, and for which; whoever runs the engines hands it to [`Self::read_letter`] of
-    /// that one. To be asked for at the end of each turn.
+    /// Returns the next message for another worker, and which, at the end of a turn. It goes to [`Self::read_letter`] of that one.
     pub fn poll_letter(&mut self) -> Option<(usize, Letter)> {
         self.pool.next_letter().or_else(|| self.readers.next_letter())
     }
@@ -145,7 +144,7 @@ impl Engine {
             Letter::Killed(killed) => self.killed_by_worker(killed),
             Letter::KillAtPeer(kill) => self.kill_at_peer(kill.clone()),
             Letter::Proved(proved) => self.logins.identities.renew(proved),
-            Letter::AccountIsFull(account) => self.leave_idle_backend_of(account),
+            Letter::AccountIsFull(account) => self.pool.wanted_accounts.push(account.clone()),
             Letter::AccountHasRoom(account) => self.logins.identities.has_room(account, now),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
             Letter::LockHolders(found) => self.servers[found.server].take_lock_holders(&found.holders),
@@ -415,6 +414,7 @@ impl Engine {
         let longest_idle = || servers.idle().find(|&key| !scheduling.keeps_for_us(&servers[key]));
         let left = self.pool.serve_other_workers(servers.sharing_count(), longest_idle);
         left.into_iter().for_each(|backend| self.quit_backend(backend));
+        self.leave_wanted_accounts();
         self.control_turn();
         for server in self.servers.iter_mut() {
             server.send_to_backends(&mut self.io.outbox);

@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use seam::Instant;
 
-use crate::accounts::{Identities, IdentityId};
+use crate::accounts::secret::IdentityKey;
 use crate::ids::BackendKey;
 use crate::scheduler::Scheduler;
-use crate::server::Server;
 use crate::settings::Settings;
 use crate::stored_code::watch::KnownCode;
 use crate::workers::Workers;
-use crate::workers::full_accounts::Holds;
 use crate::workers::letter::Letter;
 use crate::workers::places::Origin;
 
@@ -27,6 +25,8 @@ pub(crate) struct Pool {
     wanting_since: Option<Instant>,
     /// What this worker has of the stored code that all know, see [`Self::take_up_code`].
     pub(crate) known_code: KnownCode,
+    /// Accounts of which the server takes no more, and of which other workers have been refused one since the last turn.
+    pub(crate) wanted_accounts: Vec<IdentityKey>,
 }
 
 impl Pool {
@@ -37,6 +37,7 @@ impl Pool {
             letters: VecDeque::new(),
             wanting_since: None,
             known_code: KnownCode::default(),
+            wanted_accounts: Vec::new(),
         }
     }
 
@@ -84,36 +85,6 @@ impl Pool {
         self.workers.count() > 1
             && self.workers.places.somebody_lacks(self.worker)
             && self.workers.places.has_more_than_its_share(self.worker)
-    }
-
-    /// Tells a worker that lacks a backend of this account, of which the server takes no more, that one of ours has ended.
-    pub(crate) fn tell_of_room(&mut self, now: Instant, identities: &Identities, identity: IdentityId) {
-        if !self.workers.users.full_accounts.any() {
-            return;
-        }
-        let account = identities.name(identity);
-        let all = Holds { worker: self.worker, backends: usize::MAX, needed: false };
-        if let Some(worker) = self.workers.users.full_accounts.recipient(now, &account, all) {
-            self.workers.users.full_accounts.has_one_more(&account, worker);
-            self.write_letter(worker, Letter::AccountHasRoom(account));
-        }
-    }
-
-    /// Returns the worker that gets a backend of this account, of which the server takes no more, if one of ours is to become free for it.
-    pub(crate) fn gets_room_of(
-        &self,
-        now: Instant,
-        server: &Server,
-        identities: &Identities,
-        identity: IdentityId,
-        needed: bool,
-    ) -> Option<usize> {
-        let full_accounts = &self.workers.users.full_accounts;
-        if !full_accounts.any() {
-            return None;
-        }
-        let holds = Holds { worker: self.worker, backends: server.backends_of(identity), needed };
-        full_accounts.recipient(now, &identities.name(identity), holds)
     }
 
     /// A backend has become free. True where its place goes to a worker that lacks one: because nobody here needs it, or

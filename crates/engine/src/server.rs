@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use seam::Instant;
 
-use crate::accounts::IdentityId;
 use crate::backend::contention::Contention;
 use crate::backend::full::ServerFull;
 use crate::backend::opening::Opening;
@@ -70,12 +69,6 @@ impl Server {
             blockers: BTreeMap::new(),
             lock_waits_denied: None,
         }
-    }
-
-    /// The number of backends that have logged in as this identity.
-    pub(crate) fn backends_of(&self, identity: IdentityId) -> usize {
-        let is_of = |backend: &Backend| backend.is_ready() && backend.account.identity == identity;
-        self.backends.iter().filter(|(_, backend)| is_of(backend)).count()
     }
 
     /// Puts a backend among the idle ones. Nothing runs on it, and nobody holds it: it is there for the next client.

@@ -128,6 +128,7 @@ impl Building<'_> {
                 identity: self.logins.identities.hold_again(whom.identity),
                 rights: BackendRights::Since(server.control.changes.seen()),
                 began_at: 0,
+                held_since: self.now,
                 is_left: false,
             },
             login: BackendLogin {

@@ -14,7 +14,7 @@ use super::refused::{Reason, Refusal, RefusedLogins};
 use super::sending::Sending;
 use super::taking_places::{Place, TakingPlaces};
 use super::{Owner, Phase, Summary};
-use crate::accounts::secret::{IdentityKey, Password};
+use crate::accounts::secret::Password;
 use crate::client::attempt::LoginAnswer;
 use crate::client::delegation::Unproved;
 use crate::client::delegation::claims::Claim;
@@ -193,14 +193,16 @@ impl Engine {
         }
     }
 
-    /// Leaves an idle backend of this account to another worker, where the server takes no more of them.
-    pub(crate) fn leave_idle_backend_of(&mut self, account: &IdentityKey) {
-        let idle = self.resting().idle_to_leave(account);
-        idle.into_iter().for_each(|key| self.quit_backend(key));
+    /// Leaves idle backends to other workers, where the server takes no more of their accounts.
+    pub(crate) fn leave_wanted_accounts(&mut self) {
+        while let Some(idle) = self.resting().next_of_wanted_account() {
+            self.quit_backend(idle);
+        }
     }
 
     /// Closes backends that nobody needs, and those beyond what the server has room for.
     pub(crate) fn sweep_backends(&mut self) {
+        self.pool.workers.users.full_accounts.forget_old(self.now);
         let needless = self.servers.needless(self.now, &self.settings, &self.logins.identities);
         needless.into_iter().for_each(|key| self.quit_backend(key));
         while let Some(surplus) = self.resting().next_surplus() {
@@ -332,8 +334,7 @@ impl Engine {
         self.release_identity(identity);
     }
 
-    /// Lets a client in, since the server has taken its password; the backend is now its account's. False where the backend has gone with the
-    /// claim.
+    /// Lets a client in, since the server has taken its password: the backend is its account's now. False where that has gone with the claim.
     fn claim_proved(&mut self, backend: BackendKey) -> bool {
         let (token, claimed) = (self.servers[backend].token, self.servers[backend].account.identity);
         let Some((client, answer)) = self.authentication().claim_proved(token) else { return true };
@@ -467,8 +468,7 @@ impl Engine {
         }
     }
 
-    /// Notes the loss of the service account's connection. It comes back with the pauses of the server's reachability. Logins go on with the
-    /// accounts as they were last.
+    /// Notes the loss of the service account's connection, which is made again after a pause. Logins go on with the accounts as they were last.
     pub(crate) fn control_lost(&mut self, server: ServerKey, reason: &str) {
         self.service_accounts().leave(server);
         self.servers[server].pending_facts = None;
@@ -577,7 +577,7 @@ impl Engine {
 
     /// Gives up a client's statement that has waited too long for a backend.
     pub(super) fn give_up_waiting(&mut self, key: ClientKey) {
-        let lack = self.why_no_backend().lack(self.servers.serving(&self.clients[key]));
+        let lack = self.why_no_backend().lack_of(&self.clients[key], &self.logins);
         self.give_up_for(key, lack);
     }
 

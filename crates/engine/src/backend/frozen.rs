@@ -38,6 +38,7 @@ pub(crate) struct FrozenBackend {
     identity: FrozenIdentity,
     rights: BackendRights,
     began_at: u64,
+    held_since: Distance,
     login: BackendLogin,
     session: FrozenSession,
     first: (Distance, bool),
@@ -48,8 +49,8 @@ pub(crate) struct FrozenBackend {
 }
 
 plain!(struct FrozenBackend {
-    token, connection, place, opened, since, permit_since, identity, rights, began_at, login, session, first,
-    abandoned_since, only_kind, paused, afterwards,
+    token, connection, place, opened, since, permit_since, identity, rights, began_at, held_since, login, session,
+    first, abandoned_since, only_kind, paused, afterwards,
 });
 plain!(enum Afterwards { 0 => Keep, 1 => Reset, 2 => Close });
 plain!(enum Origin { 0 => Free, 1 => Granted, 2 => Changed });
@@ -146,7 +147,7 @@ impl Backend {
         let Opened { origin, fresh, unproved, affinity_until } = opened;
         let affinity_until = affinity_until.map(|until| common.distance(until));
         // What is left to another worker is closed in the same turn.
-        let BackendAccount { identity, rights, began_at, is_left: _ } = account;
+        let BackendAccount { identity, rights, began_at, held_since, is_left: _ } = account;
         let frozen_identity = FrozenIdentity::of(identity, common.identities);
         common.identities.release(identity);
         let First { since: first_since, is_alone } = first;
@@ -160,6 +161,7 @@ impl Backend {
             identity: frozen_identity,
             rights,
             began_at,
+            held_since: common.distance(held_since),
             login,
             session: session.freeze(common),
             first: (common.distance(first_since), is_alone),
@@ -188,6 +190,7 @@ impl FrozenBackend {
             identity,
             rights,
             began_at,
+            held_since,
             login,
             session,
             first,
@@ -207,7 +210,13 @@ impl FrozenBackend {
             place: Place::At(place),
             opened: Opened { origin, fresh, unproved, affinity_until },
             since: since.from(common.now),
-            account: BackendAccount { identity, rights, began_at, is_left: false },
+            account: BackendAccount {
+                identity,
+                rights,
+                began_at,
+                held_since: held_since.from(common.now),
+                is_left: false,
+            },
             login,
             session: session.thaw(common),
             in_flight: VecDeque::new(),

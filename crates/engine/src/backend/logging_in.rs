@@ -205,6 +205,7 @@ impl LoggingIn<'_> {
         if full_accounts.any() {
             full_accounts.has_one_more(&self.logins.identities.name(identity), self.pool.worker);
         }
+        backend.account.held_since = self.now;
         backend.state.be_ready();
         backend.session.trackers = true;
         let took = self.now.since(backend.since);

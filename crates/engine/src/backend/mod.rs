@@ -20,6 +20,7 @@ mod executed;
 pub(crate) mod flow_control;
 mod frozen;
 pub(crate) mod full;
+mod full_accounts;
 mod held_answers;
 pub(crate) mod lack;
 mod literals;
@@ -60,9 +61,10 @@ use seam::{Address, ConnectionId, Instant};
 use wire::{Capabilities, ReplyReader, StatusFlags};
 
 use crate::accounts::IdentityId;
+use crate::client::Client;
 use crate::coalescing::group::CoalescedGroup;
 use crate::errors::ServerError;
-use crate::ids::ClientKey;
+use crate::ids::{ClientKey, Table};
 use crate::learned::lock_waits::told::SeenWait;
 use crate::learned::long_permits::Allowed;
 use crate::outside::measures::Command;
@@ -135,6 +137,8 @@ pub(crate) struct BackendAccount {
     pub(crate) rights: BackendRights,
     /// Number of changes of accounts that had been seen when the first statement in flight here began.
     pub(crate) began_at: u64,
+    /// Time from which on the backend has been the identity's.
+    pub(crate) held_since: Instant,
     /// True once the room that the server has for it is left to another worker, as soon as it is closed.
     pub(crate) is_left: bool,
 }
@@ -500,6 +504,12 @@ impl Backend {
     /// Says whether this client's statement is the one that is being answered now.
     pub(crate) fn answers(&self, client: ClientKey) -> bool {
         self.in_flight.front().is_some_and(|statement| statement.owner.client() == Some(client))
+    }
+
+    /// Says whether the backend is free after a statement at the latest: nobody holds it beyond that.
+    pub(crate) fn passes(&self, clients: &Table<ClientKey, Client>) -> bool {
+        let holder = self.holder.and_then(|client| clients.get(client));
+        holder.is_none_or(|client| client.session.pins.is_empty() && !client.in_transaction())
     }
 
     pub(crate) fn is_ready(&self) -> bool {

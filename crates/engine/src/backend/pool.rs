@@ -5,7 +5,6 @@ use seam::Instant;
 use super::cleaning::behind_pins;
 use super::{Afterwards, Backend, Phase};
 use crate::accounts::Identities;
-use crate::accounts::secret::IdentityKey;
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outside::orders::given::Orders;
@@ -15,7 +14,6 @@ use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::settings::Settings;
-use crate::workers::letter::Letter;
 
 impl SessionTables {
     /// Says whether a backend can serve a client: same user, same capabilities. A schema can be changed but not be unset.
@@ -161,41 +159,42 @@ impl Resting<'_> {
             return false;
         }
         // Nor may one be closed that a KILL waits for: another one would be opened at once.
-        if self.are_too_many() && !self.is_awaited_by_kill(key) {
-            return false;
-        }
-        if !self.is_awaited_by_kill(key) && self.leaves_its_account(key, needed) {
+        if !self.is_awaited_by_kill(key) && (self.are_too_many() || self.leaves_its_account(key, needed)) {
             return false;
         }
         self.scheduling.keeps_for_us(&self.servers[key]) || !self.pool.leave_to_other_worker(needed)
     }
 
-    /// Returns an idle backend of this account, which is to be closed for another worker: the server takes no more connections of the account.
-    pub(super) fn idle_to_leave(&mut self, account: &IdentityKey) -> Option<BackendKey> {
-        let is_of = |key: BackendKey| self.identities.name(self.servers[key].account.identity) == *account;
-        let idle = self.servers.idle().find(|&key| is_of(key))?;
-        self.leaves_its_account(idle, false).then_some(idle)
+    /// Returns an idle backend that is closed for another worker, which was refused one of that account: the server takes no more of them.
+    pub(super) fn next_of_wanted_account(&mut self) -> Option<BackendKey> {
+        while let Some(account) = self.pool.wanted_accounts.pop() {
+            let is_of = |key: BackendKey| self.identities.name(self.servers[key].account.identity) == account;
+            let idle = self.servers.idle().find(|&key| is_of(key));
+            // What nothing has run on yet is there for a statement that waits for a permit.
+            if let Some(key) = idle
+                && !self.is_awaited_by_kill(key)
+                && self.leaves_its_account(key, self.servers[key].opened.fresh)
+            {
+                return Some(key);
+            }
+        }
+        None
     }
 
     /// Says whether its room is left to another worker, since the server takes no more connections of its account. That worker is told.
     fn leaves_its_account(&mut self, key: BackendKey, needed: bool) -> bool {
         let server = self.servers.of(key);
+        let (identities, clients) = (self.identities, self.clients);
+        let recipient = self.pool.gets_room_of(self.now, (server, key), identities, clients, needed);
+        let Some(worker) = recipient else { return false };
         let identity = server.backends[key].account.identity;
-        let Some(worker) = self.pool.gets_room_of(self.now, server, self.identities, identity, needed) else {
-            return false;
-        };
-        let account = self.identities.name(identity);
-        let full_accounts = &self.pool.workers.users.full_accounts;
-        full_accounts.has_one_more(&account, worker);
+        let account = identities.name(identity);
         if needed {
-            full_accounts.lacks(
-                self.now,
-                account.clone(),
-                self.pool.worker,
-                server.backends_of(identity) - 1,
-            );
+            let left = server.passing_backends(identity, clients) - 1;
+            let full_accounts = &self.pool.workers.users.full_accounts;
+            full_accounts.lacks(self.now, account.clone(), self.pool.worker, left);
         }
-        self.pool.write_letter(worker, Letter::AccountHasRoom(account));
+        self.pool.leave_room_of(account, worker);
         self.servers[key].account.is_left = true;
         true
     }

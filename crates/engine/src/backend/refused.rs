@@ -131,7 +131,7 @@ impl RefusedLogins<'_> {
         if refusal.has_room_soon() {
             let is_news = self.logins.identities.takes_no_more(identity, self.now);
             if self.pool.workers.count() > 1 && !self.logins.identities.is_claimed(identity) {
-                let has = self.passing_backends(key.server(), identity);
+                let has = self.servers.of(key).passing_backends(identity, self.clients);
                 let (account, worker) = (self.logins.identities.name(identity), self.pool.worker);
                 self.pool.workers.users.full_accounts.lacks(self.now, account.clone(), worker, has);
                 self.pool.write_to_others(&Letter::AccountIsFull(account));
@@ -143,17 +143,6 @@ impl RefusedLogins<'_> {
         }
         self.logins.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
         Reason::NoRoom(Some(Event::NoRoom { reason: refusal.message.clone() }))
-    }
-
-    /// The number of backends of an identity that are free after a statement at the latest.
-    fn passing_backends(&self, server: ServerKey, identity: IdentityId) -> usize {
-        let passes = |backend: &Backend| {
-            let holder = backend.holder.and_then(|client| self.clients.get(client));
-            holder.is_none_or(|client| client.session.pins.is_empty() && !client.in_transaction())
-        };
-        let of_it = |backend: &Backend| backend.is_ready() && backend.account.identity == identity;
-        let backends = self.servers[server].backends.iter();
-        backends.filter(|(_, backend)| of_it(backend) && passes(backend)).count()
     }
 
     /// Notes that the server has as many connections as it takes. The number that stands is our limit now, and others share it. False where

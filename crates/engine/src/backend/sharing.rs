@@ -213,8 +213,9 @@ impl SharedReads<'_> {
     /// Returns the shared backend that is to run empty for another worker, since the server takes no more connections of its account.
     fn leaving_of_account(&self, server: &Server, identity: IdentityId) -> Option<BackendKey> {
         let Parties { now, pool, logins, .. } = self.parties;
-        pool.gets_room_of(now, server, &logins.identities, identity, true)?;
-        server.sharing.of_account(identity).last()
+        let last = server.sharing.of_account(identity).last()?;
+        pool.gets_room_of(now, (server, last), &logins.identities, self.clients, true)?;
+        Some(last)
     }
 
     /// Returns those of the candidates that a client's read can join, `most` of which should be at work.

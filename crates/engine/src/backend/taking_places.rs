@@ -167,14 +167,13 @@ impl TakingPlaces<'_> {
     /// Says whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond a
     /// statement.
     fn expects_one(&self, key: ClientKey) -> bool {
-        let passes = |backend: &Backend| {
-            let holder = backend.holder.and_then(|client| self.clients.get(client));
-            holder.is_none_or(|client| client.session.pins.is_empty() && !client.in_transaction())
-        };
         let client = &self.clients[key];
         let server = &self.servers[self.servers.serving(client)];
         let sessions = self.parties.sessions;
-        server.backends.iter().any(|(_, backend)| sessions.fits(backend, client) && passes(backend))
+        server
+            .backends
+            .iter()
+            .any(|(_, backend)| sessions.fits(backend, client) && backend.passes(self.clients))
     }
 
     /// Says whether a backend of this login may be opened for a statement that cannot wait: none comes yet, and an attempt makes sense.

@@ -1,0 +1,61 @@
+//! Backends of accounts of which the server takes no more: the worker that may have one of ours ([`crate::workers::full_accounts`]).
+
+use seam::Instant;
+
+use super::Backend;
+use crate::accounts::secret::IdentityKey;
+use crate::accounts::{Identities, IdentityId};
+use crate::client::Client;
+use crate::ids::{BackendKey, ClientKey, Table};
+use crate::pool::Pool;
+use crate::server::Server;
+use crate::workers::full_accounts::Free;
+use crate::workers::letter::Letter;
+
+impl Server {
+    /// The number of backends of this identity that [pass](Backend::passes) from client to client.
+    pub(crate) fn passing_backends(&self, identity: IdentityId, clients: &Table<ClientKey, Client>) -> usize {
+        let counts = |backend: &Backend| {
+            backend.is_ready() && backend.account.identity == identity && backend.passes(clients)
+        };
+        self.backends.iter().filter(|(_, backend)| counts(backend)).count()
+    }
+}
+
+impl Pool {
+    /// Tells a worker that lacks a backend of this account, of which the server takes no more, that one of ours has ended.
+    pub(crate) fn tell_of_room(&mut self, now: Instant, identities: &Identities, identity: IdentityId) {
+        if self.workers.users.full_accounts.any() {
+            let account = identities.name(identity);
+            if let Some(worker) = self.workers.users.full_accounts.next(now, &account, self.worker) {
+                self.leave_room_of(account, worker);
+            }
+        }
+    }
+
+    /// Leaves the room of a backend of this account to another worker.
+    pub(crate) fn leave_room_of(&mut self, account: IdentityKey, worker: usize) {
+        self.workers.users.full_accounts.has_one_more(&account, worker);
+        self.write_letter(worker, Letter::AccountHasRoom(account));
+    }
+
+    /// Returns the worker that gets a backend of its account, of which the server takes no more, if this one is to become free for it.
+    pub(crate) fn gets_room_of(
+        &self,
+        now: Instant,
+        (server, key): (&Server, BackendKey),
+        identities: &Identities,
+        clients: &Table<ClientKey, Client>,
+        is_needed: bool,
+    ) -> Option<usize> {
+        let full_accounts = &self.workers.users.full_accounts;
+        if !full_accounts.any() {
+            return None;
+        }
+        let account = &server.backends[key].account;
+        let passing = server.passing_backends(account.identity, clients);
+        let held_for = now.since(account.held_since);
+        let free = Free { worker: self.worker, passing, is_needed, held_for };
+        full_accounts.recipient(now, &identities.name(account.identity), free)
+    }
+}
