@@ -21,8 +21,11 @@ const FIRST_AGAIN: Duration = Duration::from_secs(1);
 const LAST_AGAIN: Duration = Duration::from_secs(64);
 
 /// A server that gives no answer about a few schemas' code for as long as it may take to connect is not asked again for this time: it may go on to
-/// look for the answer that nobody waits for any more.
+/// look for the answer that nobody waits for any more. Each time the service account's connection is lost, so that the pause grows.
 const PAUSE_OF_SILENCE: Duration = Duration::from_secs(300);
+
+/// The pause of silence that is not made longer: a day, about.
+const LONGEST_PAUSE_OF_SILENCE: Duration = Duration::from_secs(300 << 8);
 
 /// Tables are defined more often than code, and hold it seldom.
 const PAUSE_OF_TABLES: Duration = Duration::from_secs(5);
@@ -38,6 +41,8 @@ pub(crate) struct Watch {
     not_before: Instant,
     /// Likewise, for a server that took too long, which another login does not change.
     left_alone_until: Instant,
+    /// The pause that ends then.
+    silence: Duration,
     /// The time of the next reading.
     due: Option<Instant>,
     /// Once more, after how long.
@@ -87,6 +92,7 @@ impl Default for Watch {
             counts: None,
             not_before: Instant::START,
             left_alone_until: Instant::START,
+            silence: Duration::ZERO,
             due: None,
             again: None,
             reading: None,
@@ -105,6 +111,7 @@ pub(crate) struct FrozenWatch {
     counts: Option<[Vec<u8>; 2]>,
     not_before: Distance,
     left_alone_until: Distance,
+    silence: Duration,
     due: Option<Distance>,
     again: Option<(Distance, Duration)>,
     rights: Option<Rights>,
@@ -113,7 +120,9 @@ pub(crate) struct FrozenWatch {
     readings: u64,
 }
 
-plain!(struct FrozenWatch { next, counts, not_before, left_alone_until, due, again, rights, gave_way, said, readings });
+plain!(struct FrozenWatch {
+    next, counts, not_before, left_alone_until, silence, due, again, rights, gave_way, said, readings,
+});
 
 impl Watch {
     /// Takes it apart, where nothing [is being read](Self::is_being_read).
@@ -123,19 +132,21 @@ impl Watch {
             counts,
             not_before,
             left_alone_until,
+            silence,
             due,
             again,
-            reading: _,
+            reading: _, // none
             rights,
             gave_way,
             said,
             readings,
-        } = self; // none
+        } = self;
         FrozenWatch {
             next: Distance::of(next, now),
             counts,
             not_before: Distance::of(not_before, now),
             left_alone_until: Distance::of(left_alone_until, now),
+            silence,
             due: due.map(|due| Distance::of(due, now)),
             again: again.map(|(at, pause)| (Distance::of(at, now), pause)),
             rights,
@@ -148,13 +159,25 @@ impl Watch {
 
 impl FrozenWatch {
     pub(crate) fn thaw(self, now: Instant) -> Watch {
-        let Self { next, counts, not_before, left_alone_until, due, again, rights, gave_way, said, readings } =
-            self;
+        let Self {
+            next,
+            counts,
+            not_before,
+            left_alone_until,
+            silence,
+            due,
+            again,
+            rights,
+            gave_way,
+            said,
+            readings,
+        } = self;
         Watch {
             next: next.from(now),
             counts,
             not_before: not_before.from(now),
             left_alone_until: left_alone_until.from(now),
+            silence,
             due: due.map(|due| due.from(now)),
             again: again.map(|(at, pause)| (at.from(now), pause)),
             reading: None,
@@ -169,8 +192,8 @@ impl FrozenWatch {
 impl Watch {
     /// The service account has logged in anew: it may be another server, or see more.
     pub(crate) fn asked_anew(&mut self) {
-        let Self { left_alone_until, said, readings, .. } = *self;
-        *self = Self { left_alone_until, said, readings, ..Self::default() };
+        let Self { left_alone_until, silence, said, readings, .. } = *self;
+        *self = Self { left_alone_until, silence, said, readings, ..Self::default() };
     }
 
     /// Notes that another question wants to go before one that is due. Returns whether it may: they take turns, so that none is put off for ever.
@@ -181,7 +204,13 @@ impl Watch {
 
     /// Another server is asked from here on.
     pub(crate) fn is_elsewhere(&mut self) {
-        self.left_alone_until = Instant::START;
+        (self.left_alone_until, self.silence) = (Instant::START, Duration::ZERO);
+    }
+
+    /// Leaves the server alone, which gives no answer.
+    fn leave_alone(&mut self, now: Instant) {
+        self.silence = (4 * self.silence).clamp(PAUSE_OF_SILENCE, LONGEST_PAUSE_OF_SILENCE);
+        self.left_alone_until = now + self.silence;
     }
 
     /// Takes in the counts.
@@ -216,5 +245,38 @@ impl Watch {
     /// Says whether a reading is due now.
     fn is_due(&self, now: Instant) -> bool {
         self.due.is_some_and(|due| due <= now) && self.not_before.max(self.left_alone_until) <= now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_server_is_left_alone_for_longer_each_time_and_another_one_is_not() {
+        let mut watch = Watch::default();
+        let mut pauses = Vec::new();
+        let mut now = Instant::from_micros(90_000_000);
+        for _ in 0..6 {
+            watch.leave_alone(now);
+            watch.asked_anew();
+            watch.due = Some(now);
+            assert!(!watch.is_due(now));
+            pauses.push(watch.left_alone_until.since(now).as_secs());
+            now = watch.left_alone_until;
+            assert!(watch.is_due(now));
+        }
+        assert_eq!(pauses, [300, 1_200, 4_800, 19_200, 76_800, 76_800]);
+        watch.leave_alone(now);
+        watch.is_elsewhere();
+        assert!(watch.is_due(now));
+        watch.leave_alone(now);
+        assert_eq!(watch.left_alone_until.since(now), PAUSE_OF_SILENCE);
+    }
+
+    #[test]
+    fn another_question_goes_before_every_second_one() {
+        let mut watch = Watch::default();
+        assert_eq!([(); 4].map(|()| watch.gives_way()), [true, false, true, false]);
     }
 }

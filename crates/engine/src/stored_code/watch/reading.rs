@@ -7,7 +7,7 @@ use seam::Instant;
 use sql::CodeEffects;
 
 use super::schemas::Schemas;
-use super::{PAUSE_OF_SILENCE, Reading, Watch};
+use super::{Reading, Watch};
 use crate::accounts::task::{Asker, Work};
 use crate::backend::Afterwards;
 use crate::backend::own_answers::{Row, rows_of};
@@ -129,10 +129,9 @@ impl Server {
     pub(crate) fn code_takes_too_long(&mut self, now: Instant, pool: &Pool, views: &mut Views) {
         let watch = &mut self.control.code;
         if watch.reading.take().is_some() {
-            watch.left_alone_until = now + PAUSE_OF_SILENCE;
+            watch.leave_alone(now);
             pool.workers.stored_code.forget();
-            let reason =
-                "it gave no answer within backend_connect_timeout, and is not asked again for five minutes";
+            let reason = "it gave no answer within backend_connect_timeout, and is not asked again for five minutes, nor soon after another silence";
             watch.say_what_is_missing(views, vec!["code"], Some(String::from(reason)));
         }
     }
