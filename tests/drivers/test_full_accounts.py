@@ -6,7 +6,7 @@ import pytest
 
 from harness import raw
 from harness.raw import Err
-from harness.server import ADMIN
+from harness.server import ADMIN, Server
 from harness.waiting import in_background
 
 CLIENTS = 40
@@ -30,20 +30,83 @@ def refused(server):
         return int(dict(admin.query("SHOW GLOBAL STATUS LIKE 'Aborted_connects'").rows)[b"Aborted_connects"])
 
 
-@pytest.mark.parametrize(("workers", "most"), [(1, 3), (4, 3), (8, 1)])
-def test_more_clients_share_what_the_account_may_have(own_server, own_onramp, workers, most):
+def limit_of_server(server, most):
+    """The server's own limit, for accounts without one. A MariaDB that has begun without one takes none later on."""
+    if type(server) is Server:
+        server.stop()
+        server.start("--max-user-connections=100")
+    limit(server, 0)
+    with raw.connect(server, *ADMIN) as admin:
+        answer = admin.query(f"SET GLOBAL max_user_connections = {most}")
+        assert not isinstance(answer, Err), answer
+
+
+def others(server, count):
+    """Connections of the account that are not Onramp's, of which it learns by being refused."""
+    return [raw.connect(server, "limited", SECRET) for _ in range(count)]
+
+
+def run_all(clients, text="SELECT SLEEP(0.01)", times=20):
+    def run(client):
+        return [client.value(text) for _ in range(times)]
+
+    for join in [in_background(run, client) for client in clients]:
+        assert join() == [b"0"] * times
+
+
+@pytest.mark.parametrize("set_limit", [limit, limit_of_server])
+def test_no_login_is_tried_that_the_server_would_refuse(own_server, own_onramp, set_limit):
+    set_limit(own_server, 3)
+    onramp = own_onramp(own_server)
+    before = refused(own_server)
+    clients = [raw.connect(onramp, "limited", SECRET) for _ in range(CLIENTS)]
+    run_all(clients)
+    assert refused(own_server) == before
+    onramp.says("all that the account may have are Onramp's")
+    for client in clients:
+        client.close()
+
+
+def test_an_account_that_may_have_more_gets_more(own_server, own_onramp):
+    limit(own_server, 1)
+    onramp = own_onramp(own_server, accounts_refresh="200ms", backend_connect_timeout="60s")
+    with raw.connect(onramp, "limited", SECRET) as holder, raw.connect(onramp, "limited", SECRET) as waiting:
+        assert holder.value("SELECT GET_LOCK('held', 0)") == b"1"
+        answer = in_background(waiting.value, "SELECT 1")
+        onramp.says("takes no more backends")
+        with raw.connect(own_server, *ADMIN) as admin:
+            assert not isinstance(admin.query("ALTER USER limited@'%' WITH MAX_USER_CONNECTIONS 2"), Err)
+        assert answer() == b"1"
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_clients_with_other_capabilities_share_what_the_account_may_have(own_server, own_onramp, most):
     limit(own_server, most)
+    onramp = own_onramp(own_server)
+    before = refused(own_server)
+    # These need backends of their own.
+    kinds = [raw.USUAL, raw.USUAL | raw.FOUND_ROWS, raw.USUAL & ~raw.PS_MULTI_RESULTS]
+    clients = [raw.connect(onramp, "limited", SECRET, capabilities=kind) for kind in kinds for _ in range(3)]
+    run_all(clients, times=10)
+    # One kind alone, behind others that have gone to rest.
+    for client in clients:
+        run_all([client], times=1)
+        client.close()
+    # A server may not have noticed yet that the one before has gone.
+    assert refused(own_server) - before <= len(clients)
+
+
+@pytest.mark.parametrize(("workers", "most"), [(1, 3), (4, 3), (8, 1)])
+def test_more_clients_share_what_others_leave_of_an_account(own_server, own_onramp, workers, most):
+    limit(own_server, most + 2)
+    strangers = others(own_server, 2)
     onramp = own_onramp(own_server, workers=workers)
     clients = [raw.connect(onramp, "limited", SECRET) for _ in range(CLIENTS)]
     before, begin = refused(own_server), time.monotonic()
 
-    def run(client):
-        return [client.value("SELECT SLEEP(0.01)") for _ in range(20)]
-
-    for join in [in_background(run, client) for client in clients]:
-        assert join() == [b"0"] * 20
+    run_all(clients)
     count, seconds = refused(own_server) - before, time.monotonic() - begin
-    for client in clients:
+    for client in clients + strangers:
         client.close()
     # However long it takes.
     rate = REFUSED_BY_ONE if workers == 1 else REFUSED_IN_TURNS * most

@@ -14,6 +14,7 @@ pub(crate) mod secret;
 pub(crate) mod task;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use seam::Peer;
@@ -49,6 +50,9 @@ pub(crate) struct Account {
     pub(crate) is_system_user: bool,
     /// A hash of what new connections of it may do; empty where that cannot be read.
     pub(crate) rights: Vec<u8>,
+    /// The number of connections that the server takes of the account at a time (`MAX_USER_CONNECTIONS`, and the server's own
+    /// `max_user_connections` where the account has none); `None` where there is no limit, or it cannot be read.
+    pub(crate) max_connections: Option<NonZeroU32>,
     /// The requirement that the connection has to meet (`REQUIRE` of CREATE USER).
     pub(crate) requirement: Requirement,
 }
@@ -99,6 +103,7 @@ impl Account {
             may_kill: false,
             is_system_user: false,
             rights: Vec::new(),
+            max_connections: None,
             requirement: Requirement::None,
         }
     }
@@ -212,7 +217,8 @@ fn ed25519_key(stored: &[u8]) -> Option<[u8; 32]> {
 }
 
 plain!(struct Account {
-    user, host, credential, socket_users, second, locked, expired, may_kill, is_system_user, rights, requirement,
+    user, host, credential, socket_users, second, locked, expired, may_kill, is_system_user, rights,
+    max_connections, requirement,
 });
 plain!(enum Credential {
     0 => Empty, 1 => Native(hash), 2 => Unmatchable, 3 => CachingSha2(stored), 4 => Sha256(stored), 5 => Ed25519(key),

@@ -491,7 +491,7 @@ impl Engine {
         for key in backends {
             self.quit_backend(key);
         }
-        self.end_left_open(None);
+        self.following.end_left_open(&mut self.io.outbox, None);
     }
 
     /// Leaves the server in the orderly way, and says that nothing is left to do.

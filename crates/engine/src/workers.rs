@@ -5,12 +5,14 @@
 //! arrived, on whatever worker. A worker that finds none says so here ([`Workers::want`]), and the worker that gives one back
 //! wakes it.
 //!
-//! All of it is a few atomic numbers, two tables that only logins look into, and what is known of stored code, which seldom
+//! All of it is a few atomic numbers, a few tables that only logins look into, and what is known of stored code, which seldom
 //! changes. With one worker, or several on one thread as in the simulator, it is deterministic.
 
+pub(crate) mod account_connections;
 mod frozen;
 pub(crate) mod full_accounts;
 pub(crate) mod letter;
+mod names;
 pub(crate) mod onramps;
 mod permits;
 pub(crate) mod place;

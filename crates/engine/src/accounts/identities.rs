@@ -300,6 +300,12 @@ impl Identities {
         self.identity(id).claimed
     }
 
+    /// Says whether the server takes no more connections of the account, and is not to be asked yet: none of them has just ended.
+    pub(crate) fn has_no_room(&self, id: IdentityId, now: Instant) -> bool {
+        let Identity { no_more_for, refused_until, .. } = self.identity(id);
+        no_more_for.is_some_and(|pause| !pause.is_zero()) && refused_until.is_some_and(|until| until > now)
+    }
+
     /// Says whether connections of the account are opened one after the other: one too many is refused.
     pub(crate) fn opens_one_at_a_time(&self, id: IdentityId) -> bool {
         self.entries[id.0 as usize].no_more_for.is_some()

@@ -17,7 +17,8 @@ plain!(enum Depth { 0 => Rights, 1 => Logins });
 /// MariaDB since 10.4 keeps accounts as JSON (mysql.global_priv); roles have no host and cannot log in. `access` is the
 /// bit mask of global privileges: SUPER is bit 15 and CONNECTION ADMIN bit 32 (privilege.h). Expired passwords are the server's
 /// affair: it lets in, and refuses statements; an expired one is told by the time 0. What belongs to the password is no right:
-/// those who are logged in go on by a new one.
+/// those who are logged in go on by a new one. At the end stands the number of connections that the account may have at a time; the
+/// server's own limit is that of accounts without one (sql_connect.cc).
 macro_rules! mariadb_accounts {
     ($more:expr) => {
         concat!(
@@ -34,7 +35,9 @@ macro_rules! mariadb_accounts {
             IF(JSON_VALUE(Priv, '$.default_role') IS NULL, '', (SELECT BIT_XOR(CRC32(CONCAT_WS('/', roles.User, \
             roles.Priv))) FROM mysql.global_priv roles WHERE JSON_VALUE(roles.Priv, '$.is_role') <=> 1))",
             $more,
-            "), 256) FROM mysql.global_priv accounts WHERE NOT JSON_VALUE(Priv, '$.is_role') <=> 1"
+            "), 256), IF(IFNULL(JSON_VALUE(Priv, '$.max_user_connections'), 0) = 0, @@global.max_user_connections, \
+            JSON_VALUE(Priv, '$.max_user_connections')) \
+            FROM mysql.global_priv accounts WHERE NOT JSON_VALUE(Priv, '$.is_role') <=> 1"
         )
     };
 }
@@ -86,7 +89,7 @@ macro_rules! mariadb_probe {
     ($more:expr) => {
         concat!(
             "SELECT COUNT(*), SUM(CRC32(CONCAT_WS('/', User, Host, Priv))), \
-             BIT_XOR(CRC32(CONCAT_WS(':', Priv, Host, User)))",
+             BIT_XOR(CRC32(CONCAT_WS(':', Priv, Host, User))), @@global.max_user_connections",
             $more,
             " FROM mysql.global_priv"
         )
@@ -142,6 +145,13 @@ macro_rules! mysql_kills {
     };
 }
 
+/// The connections that an account may have at a time, as in MariaDB.
+macro_rules! mysql_connections {
+    () => {
+        ", IF(max_user_connections = 0, @@global.max_user_connections, max_user_connections)"
+    };
+}
+
 macro_rules! mysql_accounts {
     ($kills:expr, $second:expr, $rights:expr, $beside:expr) => {
         concat!(
@@ -180,7 +190,8 @@ const MYSQL_ACCOUNTS_AND_RIGHTS: &str = mysql_accounts!(
         ", (SELECT BIT_XOR(CRC32(CONCAT_WS('/', g.PRIV, g.WITH_GRANT_OPTION))) FROM mysql.global_grants g \
           WHERE g.USER = accounts.User AND g.HOST = accounts.Host), \
          (SELECT BIT_XOR(CRC32(CONCAT_WS('/', d.DEFAULT_ROLE_USER, d.DEFAULT_ROLE_HOST))) FROM mysql.default_roles d \
-          WHERE d.USER = accounts.User AND d.HOST = accounts.Host), e.roles), 256)"
+          WHERE d.USER = accounts.User AND d.HOST = accounts.Host), e.roles), 256)",
+        mysql_connections!()
     ),
     // The table has no key on these two: summed once, it is not read whole for each account.
     " LEFT JOIN (SELECT TO_USER, TO_HOST, BIT_XOR(CRC32(CONCAT_WS('/', FROM_USER, FROM_HOST))) AS roles \
@@ -209,7 +220,7 @@ const MYSQL_PROBE_OF_RIGHTS: &str = mysql_probe!(concat!(
     mysql_privileges!(),
     ", ",
     mysql_8_privileges!(),
-    "))), (SELECT CONCAT_WS('/', COUNT(*), SUM(CRC32(CONCAT_WS('/', ",
+    "))), @@global.max_user_connections, (SELECT CONCAT_WS('/', COUNT(*), SUM(CRC32(CONCAT_WS('/', ",
     schema_privileges!(),
     ")))) FROM mysql.db), \
      (SELECT CONCAT_WS('/', COUNT(*), SUM(CRC32(CONCAT_WS('/', USER, HOST, PRIV, WITH_GRANT_OPTION)))) \
@@ -226,7 +237,13 @@ const MYSQL_57_ACCOUNTS: &str = mysql_accounts!("Super_priv = 'Y'", "NULL", "NUL
 const MYSQL_57_ACCOUNTS_AND_RIGHTS: &str = mysql_accounts!(
     "Super_priv = 'Y'",
     "NULL",
-    concat!("SHA2(CONCAT_WS('/', ", mysql_privileges!(), schema_rights!("''"), "), 256)"),
+    concat!(
+        "SHA2(CONCAT_WS('/', ",
+        mysql_privileges!(),
+        schema_rights!("''"),
+        "), 256)",
+        mysql_connections!()
+    ),
     ""
 );
 

@@ -12,7 +12,7 @@ use super::rights::taken_up::BackendRights;
 use super::state::State;
 use super::{
     Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, First, Locks, Opened, Phase, Place,
-    Shown,
+    Shown, Successor,
 };
 use crate::accounts::IdentityId;
 use crate::client::{self, Client};
@@ -116,6 +116,9 @@ impl Building<'_> {
         let (collation, charset) = facts.charset_of_login(whom.collation);
         let state = SessionState { charset: charset.clone(), ..SessionState::default() };
         let session = self.sessions.states.hold(state);
+        let account = &self.logins.identities.identity(whom.identity).account;
+        let connections = &self.pool.workers.users.account_connections;
+        let connection = connections.begin(server.reachability.address, account);
         self.io.last_token += 1;
         Some(Backend {
             token: self.io.last_token,
@@ -129,7 +132,8 @@ impl Building<'_> {
                 rights: BackendRights::Since(server.control.changes.seen()),
                 began_at: 0,
                 held_since: self.now,
-                is_left: false,
+                connection,
+                successor: Successor::Anybody,
             },
             login: BackendLogin {
                 class: whom.class,
@@ -214,11 +218,16 @@ impl Building<'_> {
         server.idle.remove(key);
         server.sharing.remove(key);
         server.dirty.retain(|&dirty| dirty != key);
-        if backend.account.is_left {
-            self.logins.identities.left_to_another(backend.account.identity, self.now);
-        } else if backend.is_ready() {
-            self.logins.identities.may_take_more(backend.account.identity, self.now);
-            self.pool.tell_of_room(self.now, &self.logins.identities, backend.account.identity);
+        match backend.account.successor {
+            Successor::OtherWorker => {
+                self.logins.identities.left_to_another(backend.account.identity, self.now);
+            }
+            Successor::Here(identity) => self.logins.identities.may_take_more(identity, self.now),
+            Successor::Anybody if backend.is_ready() => {
+                self.logins.identities.may_take_more(backend.account.identity, self.now);
+                self.pool.tell_of_room(self.now, &self.logins.identities, backend.account.identity);
+            }
+            Successor::Anybody => {}
         }
         if self.logins.release(backend.account.identity) {
             self.servers.forget_identity(backend.account.identity);

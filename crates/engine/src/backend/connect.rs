@@ -6,6 +6,7 @@ use seam::{ConnectionId, Instant};
 use wire::{CommandKind, Expect};
 
 use super::building::{AsWhom, Building};
+use super::full_accounts::ALL_ARE_OURS;
 use super::lack::{Lack, WhyNoBackend};
 use super::logging_in::{LoggingIn, Step};
 use super::pool::{Rest, Resting};
@@ -87,6 +88,15 @@ impl Engine {
                     }
                     Some(Place::Free(origin)) => self.open_backend(key, origin),
                     Some(Place::Of(other)) => self.change_account(other, key),
+                    Some(Place::InAccount(idle)) => {
+                        self.quit_backend(idle);
+                        continue;
+                    }
+                    Some(Place::AccountIsFull(identity)) => {
+                        let event = self.refused_logins().note_full_account(server, identity, ALL_ARE_OURS);
+                        event.into_iter().for_each(|event| self.views.event(event));
+                        continue;
+                    }
                     Some(Place::Behind(idle)) => {
                         self.quit_backend(idle);
                         let Some(origin) = self.pool.take_place(self.now) else { continue };
@@ -391,7 +401,7 @@ impl Engine {
             TakenUp::Nothing => {}
             TakenUp::Holds => self.tell_refused(),
             TakenUp::Primary { place, moves } => {
-                self.end_left_open(Some(place));
+                self.following.end_left_open(&mut self.io.outbox, Some(place));
                 if moves {
                     self.move_to(place);
                 }
@@ -499,17 +509,6 @@ impl Engine {
             None => {}
         }
         self.lose_backend(key, reason);
-    }
-
-    /// Ends the connections that were left open until the primary is known again, or nobody will choose one any more. A connection to the same
-    /// server is closed: the end arrives behind the requests in flight, and frees the session's locks.
-    pub(crate) fn end_left_open(&mut self, primary: Option<usize>) {
-        for (connection, place) in self.following.take_left_open() {
-            match primary.is_some_and(|primary| place.is(primary)) {
-                true => self.io.outbox.close(connection),
-                false => self.io.outbox.abort(connection),
-            }
-        }
     }
 
     /// Notes that the server refused a login of ours. The user's password was right a moment ago, or is a client's claim, or there is no room.

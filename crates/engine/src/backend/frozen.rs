@@ -14,6 +14,7 @@ use super::rights::taken_up::BackendRights;
 use super::state::State;
 use super::{
     Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, First, Locks, Opened, Place, Shown,
+    Successor,
 };
 use crate::accounts::Identities;
 use crate::accounts::frozen::FrozenIdentity;
@@ -22,6 +23,7 @@ use crate::session::user_variables::UserVariables;
 use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{SessionState, SessionTables};
 use crate::stored_code::Hidden;
+use crate::workers::account_connections::AccountConnections;
 use crate::workers::places::Origin;
 
 /// One idle backend.
@@ -91,6 +93,7 @@ pub(super) struct Common<'a> {
     pub(super) now: Instant,
     pub(super) sessions: &'a mut SessionTables,
     pub(super) identities: &'a mut Identities,
+    pub(super) connections: &'a AccountConnections,
     /// The way in which the server reads texts.
     pub(super) lex_mode: LexMode,
 }
@@ -146,8 +149,8 @@ impl Backend {
         let Place::At(place) = place else { return Err(NotFrozen::IsUsed) };
         let Opened { origin, fresh, unproved, affinity_until } = opened;
         let affinity_until = affinity_until.map(|until| common.distance(until));
-        // What is left to another worker is closed in the same turn.
-        let BackendAccount { identity, rights, began_at, held_since, is_left: _ } = account;
+        // What is left to somebody is closed in the same turn.
+        let BackendAccount { identity, rights, began_at, held_since, connection: _, successor: _ } = account;
         let frozen_identity = FrozenIdentity::of(identity, common.identities);
         common.identities.release(identity);
         let First { since: first_since, is_alone } = first;
@@ -215,7 +218,8 @@ impl FrozenBackend {
                 rights,
                 began_at,
                 held_since: held_since.from(common.now),
-                is_left: false,
+                connection: common.connections.begin(place, &common.identities.identity(identity).account),
+                successor: Successor::Anybody,
             },
             login,
             session: session.thaw(common),

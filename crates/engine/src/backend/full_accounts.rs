@@ -4,13 +4,16 @@ use seam::Instant;
 
 use super::Backend;
 use crate::accounts::secret::IdentityKey;
-use crate::accounts::{Identities, IdentityId};
+use crate::accounts::{Account, Identities, IdentityId};
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::workers::full_accounts::Free;
 use crate::workers::letter::Letter;
+
+/// The reason for which the server is not asked for one more.
+pub(super) const ALL_ARE_OURS: &str = "all that the account may have are Onramp's";
 
 impl Server {
     /// The number of backends of this identity that [pass](Backend::passes) from client to client.
@@ -19,6 +22,15 @@ impl Server {
             backend.is_ready() && backend.account.identity == identity && backend.passes(clients)
         };
         self.backends.iter().filter(|(_, backend)| counts(backend)).count()
+    }
+
+    /// Says whether all connections that the server takes of an account at a time are ours already, as its accounts tell.
+    pub(super) fn has_all_of(&self, account: &Account, pool: &Pool) -> bool {
+        let facts = self.facts.as_ref();
+        let present = facts.and_then(|facts| facts.accounts.named(&account.user, &account.host));
+        let most = present.and_then(|present| present.max_connections);
+        let count = || pool.workers.users.account_connections.count(self.reachability.address, account);
+        most.is_some_and(|most| count() >= most.get())
     }
 }
 

@@ -75,6 +75,7 @@ use crate::session::user_variables::Variables;
 use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{Charset, SessionId, SessionState};
 use crate::stored_code::{CodeChange, Hidden};
+use crate::workers::account_connections::AccountConnection;
 use crate::workers::places::Origin;
 use crate::workers::serving::ServedClient;
 use crate::workers::users::Used;
@@ -139,8 +140,21 @@ pub(crate) struct BackendAccount {
     pub(crate) began_at: u64,
     /// Time from which on the backend has been the identity's.
     pub(crate) held_since: Instant,
-    /// True once the room that the server has for it is left to another worker, as soon as it is closed.
-    pub(crate) is_left: bool,
+    #[expect(dead_code, reason = "the connection is one of the account's for as long as this is there")]
+    pub(super) connection: AccountConnection,
+    /// The user of the room that the server has for the backend, once it is closed.
+    pub(super) successor: Successor,
+}
+
+/// The statements that get the room of a backend of an account of which the server takes no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Successor {
+    /// Statements of the worker that has waited longest for it.
+    Anybody,
+    /// Statements of another worker, which has been told.
+    OtherWorker,
+    /// Statements of this identity here, with capabilities or rights of their own.
+    Here(IdentityId),
 }
 
 /// The login of a backend: the request, and the server's answer.

@@ -3,7 +3,7 @@
 use seam::Instant;
 
 use super::cleaning::behind_pins;
-use super::{Afterwards, Backend, Phase};
+use super::{Afterwards, Backend, Phase, Successor};
 use crate::accounts::Identities;
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
@@ -195,7 +195,7 @@ impl Resting<'_> {
             full_accounts.lacks(self.now, account.clone(), self.pool.worker, left);
         }
         self.pool.leave_room_of(account, worker);
-        self.servers[key].account.is_left = true;
+        self.servers[key].account.successor = Successor::OtherWorker;
         true
     }
 

@@ -129,20 +129,29 @@ impl RefusedLogins<'_> {
             return Reason::Account(identity);
         }
         if refusal.has_room_soon() {
-            let is_news = self.logins.identities.takes_no_more(identity, self.now);
-            if self.pool.workers.count() > 1 && !self.logins.identities.is_claimed(identity) {
-                let has = self.servers.of(key).passing_backends(identity, self.clients);
-                let (account, worker) = (self.logins.identities.name(identity), self.pool.worker);
-                self.pool.workers.users.full_accounts.lacks(self.now, account.clone(), worker, has);
-                self.pool.write_to_others(&Letter::AccountIsFull(account));
-            }
-            let account = self.logins.identities.identity(identity).account.shown();
-            return Reason::NoRoom(
-                is_news.then(|| Event::AccountIsFull { account, reason: refusal.message.clone() }),
-            );
+            return Reason::NoRoom(self.note_full_account(key.server(), identity, &refusal.message));
         }
         self.logins.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
         Reason::NoRoom(Some(Event::NoRoom { reason: refusal.message.clone() }))
+    }
+
+    /// Notes that an account has all connections that the server takes of it, and that one lacks here. Other workers are told. Returns the event
+    /// that says so, where it is news.
+    pub(super) fn note_full_account(
+        &mut self,
+        server: ServerKey,
+        identity: IdentityId,
+        reason: &str,
+    ) -> Option<Event> {
+        let is_news = self.logins.identities.takes_no_more(identity, self.now);
+        if self.pool.workers.count() > 1 && !self.logins.identities.is_claimed(identity) {
+            let has = self.servers[server].passing_backends(identity, self.clients);
+            let (account, worker) = (self.logins.identities.name(identity), self.pool.worker);
+            self.pool.workers.users.full_accounts.lacks(self.now, account.clone(), worker, has);
+            self.pool.write_to_others(&Letter::AccountIsFull(account));
+        }
+        let account = self.logins.identities.identity(identity).account.shown();
+        is_news.then(|| Event::AccountIsFull { account, reason: reason.to_owned() })
     }
 
     /// Notes that the server has as many connections as it takes. The number that stands is our limit now, and others share it. False where

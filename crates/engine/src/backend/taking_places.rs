@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::Backend;
 use super::opening::{LONGEST_WAIT, Login};
+use super::{Backend, Successor};
 use crate::accounts::{Identities, IdentityId};
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
@@ -22,8 +22,24 @@ pub(super) enum Place {
     Of(BackendKey),
     /// The place of this idle backend, which has to be closed for it.
     Behind(BackendKey),
+    /// The room of this idle backend, since the server takes no more of the account. Once it is closed, a backend may be opened instead
+    /// as soon as the server has noticed.
+    InAccount(BackendKey),
+    /// None: all that the server takes of the account are there. Nobody knows yet that one lacks.
+    AccountIsFull(IdentityId),
     /// The place of another worker, which has to be asked for it.
     OfOtherWorker,
+}
+
+/// The room that a server has for one more backend of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AccountRoom {
+    /// There is some, as far as anybody knows.
+    Some,
+    /// An attempt would be in vain just now.
+    NotNow,
+    /// The server takes as many at a time as there are. `is_known` is true where that has been noted lately.
+    None { is_known: bool },
 }
 
 /// The backends of a server that are idle or being opened, and the number of others that may be opened.
@@ -94,14 +110,24 @@ impl TakingPlaces<'_> {
         to_come: &mut ToCome,
     ) -> Option<Place> {
         let login = self.login_without_one(key, to_come)?;
-        self.take_place(key, login, waiting, to_come)
+        match self.room_of(to_come.server, login.0) {
+            AccountRoom::Some => self.take_place(key, login, waiting, to_come),
+            AccountRoom::NotNow => None,
+            AccountRoom::None { is_known } => {
+                let other = self.take_room(login, to_come);
+                other.or_else(|| (!is_known).then_some(Place::AccountIsFull(login.0)))
+            }
+        }
     }
 
     /// Takes a free place for a backend of a client with a statement that needs no permit. Nobody gives up a place for that. Other workers
     /// are not asked for one either: a lack that is none would be news to them in each turn.
     pub(super) fn free_place_for(&mut self, key: ClientKey) -> Option<Origin> {
         let mut to_come = self.to_come(self.servers.serving(&self.clients[key]), 0);
-        self.login_without_one(key, &mut to_come)?;
+        let login = self.login_without_one(key, &mut to_come)?;
+        if !self.may_open_as(to_come.server, login.0) {
+            return None;
+        }
         self.parties.pool.take_place(self.parties.now)
     }
 
@@ -117,7 +143,7 @@ impl TakingPlaces<'_> {
             to_come.backends.swap_remove(own);
             return None;
         }
-        (to_come.room > 0 && self.may_open_as(to_come.server, login.0)).then_some(login)
+        (to_come.room > 0 && self.may_connect(to_come.server)).then_some(login)
     }
 
     /// Takes a free place, that of an idle backend of another login, which does not come for anybody then, or that of another worker.
@@ -164,6 +190,28 @@ impl TakingPlaces<'_> {
         Some(place)
     }
 
+    /// Takes the room of an idle backend of the account that has other capabilities, or rights from before, for a backend of this login: one that
+    /// nobody has needed for a while, or any where the login has lacked one for as long. So each keeps what it has got for that time.
+    fn take_room(&mut self, login: Login, to_come: &mut ToCome) -> Option<Place> {
+        let Parties { now, logins, .. } = self.parties;
+        let server = &mut self.servers[to_come.server];
+        let lacks_for = now.since(server.opening.lacks(now, login));
+        let account = &logins.identities.identity(login.0).account;
+        let is_of_account = |backend: &Backend| {
+            let other = &logins.identities.identity(backend.account.identity).account;
+            (&other.user, &other.host) == (&account.user, &account.host)
+        };
+        let may_be_taken = |&&idle: &&BackendKey| {
+            let backend = &server.backends[idle];
+            let unused = now.since(backend.since) >= LONGEST_WAIT;
+            is_of_account(backend) && (unused || (lacks_for >= LONGEST_WAIT && !backend.opened.fresh))
+        };
+        let &idle = server.idle.iter().find(may_be_taken)?;
+        server.backends[idle].account.successor = Successor::Here(login.0);
+        to_come.backends.retain(|&own| own != idle);
+        Some(Place::InAccount(idle))
+    }
+
     /// Says whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond a
     /// statement.
     fn expects_one(&self, key: ClientKey) -> bool {
@@ -186,14 +234,26 @@ impl TakingPlaces<'_> {
 
     /// Says whether an attempt to connect with this login makes sense now.
     fn may_open_as(&self, server: ServerKey, identity: IdentityId) -> bool {
-        let Parties { now, logins, .. } = self.parties;
-        let identities = &logins.identities;
-        let refused = identities.identity(identity).refused_until;
+        self.may_connect(server) && self.room_of(server, identity) == AccountRoom::Some
+    }
+
+    /// Says whether the server takes one more connection of the identity's account.
+    fn room_of(&self, server: ServerKey, identity: IdentityId) -> AccountRoom {
+        let Parties { now, logins, pool, .. } = self.parties;
+        let (identities, server) = (&logins.identities, &self.servers[server]);
         let comes = |backend: &Backend| !backend.is_ready() && backend.account.identity == identity;
-        let waits_for_one = || self.servers[server].backends.iter().any(|(_, backend)| comes(backend));
-        self.may_connect(server)
-            && refused.is_none_or(|until| until <= now)
-            && !(identities.opens_one_at_a_time(identity) && waits_for_one())
+        let waits_for_one = || server.backends.iter().any(|(_, backend)| comes(backend));
+        if identities.has_no_room(identity, now) {
+            AccountRoom::None { is_known: true }
+        } else if identities.refused_until(identity).is_some_and(|until| until > now)
+            || (identities.opens_one_at_a_time(identity) && waits_for_one())
+        {
+            AccountRoom::NotNow
+        } else if server.has_all_of(&identities.identity(identity).account, pool) {
+            AccountRoom::None { is_known: false }
+        } else {
+            AccountRoom::Some
+        }
     }
 
     /// Says whether an attempt to connect to a server makes sense now. For that the primary has to be known.

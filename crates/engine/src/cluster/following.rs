@@ -9,6 +9,7 @@ use super::chosen::{Choice, Chosen};
 use crate::backend::Place;
 use crate::backend::reachability::Reachability;
 use crate::ids::ClientRef;
+use crate::outbox::Outbox;
 use crate::readers::guests::Guests;
 use crate::settings::Settings;
 
@@ -156,8 +157,15 @@ impl Following {
         self.left_open.push((connection, place));
     }
 
-    pub(crate) fn take_left_open(&mut self) -> Vec<(ConnectionId, Place)> {
-        std::mem::take(&mut self.left_open)
+    /// Ends the connections that were left open until the primary is known again, or nobody will choose one any more. A connection to the same
+    /// server is closed: the end arrives behind the requests in flight, and frees the session's locks.
+    pub(crate) fn end_left_open(&mut self, outbox: &mut Outbox, primary: Option<usize>) {
+        for (connection, place) in self.left_open.drain(..) {
+            match primary.is_some_and(|primary| place.is(primary)) {
+                true => outbox.close(connection),
+                false => outbox.abort(connection),
+            }
+        }
     }
 
     /// Says whether a backend with this number may be used. Where it may not yet, its turn comes with [`Self::take_unproved`].

@@ -387,6 +387,13 @@ pub(crate) fn account_of_row(row: &Row<'_>) -> Option<Account> {
         may_kill: kills & 1 != 0,
         is_system_user: kills & 2 != 0,
         rights: more.get(4).copied().flatten().unwrap_or_default().to_vec(),
+        // MariaDB's limits do not hold for those who may KILL; a MySQL's refusals say where they do.
+        max_connections: more
+            .get(5)
+            .copied()
+            .flatten()
+            .filter(|_| kills == 0)
+            .and_then(|most| number(Some(most))),
         requirement: Requirement::new(*tls, *cipher, *issuer, *subject),
     })
 }

@@ -5,18 +5,15 @@
 //! ports by that rule (A. Choudhury and E. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998): one
 //! number, which holds for two users as for twenty, and leaves nothing unused to speak of where there is one.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seam::Instant;
 
+use super::account_connections::AccountConnections;
 use super::full_accounts::FullAccounts;
-
-/// The number of names from which on unused ones are looked for, and again when they have doubled: a login costs the same however
-/// many users there are.
-const MANY_NAMES: usize = 1_000;
+use super::names::Names;
 
 /// A worker leaves a backend of the user to statements on another one only where these have waited for so much longer: handing it over
 /// costs a turn, and among statements that came within this time order means nothing.
@@ -30,7 +27,8 @@ const NOBODY: u64 = u64::MAX;
 pub(crate) struct Users {
     all: Arc<All>,
     /// Looked into by logins alone.
-    names: Mutex<Names>,
+    names: Mutex<Names<Box<[u8]>, OfUser>>,
+    pub(crate) account_connections: AccountConnections,
     pub(crate) full_accounts: FullAccounts,
 }
 
@@ -48,13 +46,6 @@ struct OfWorker {
     holds_up: AtomicBool,
     /// True where a backend of the worker is in use no more, and the others have not been told.
     freed: AtomicBool,
-}
-
-#[derive(Debug)]
-struct Names {
-    by_name: BTreeMap<Box<[u8]>, Arc<OfUser>>,
-    /// The number of names beyond which those go that nobody uses.
-    most: usize,
 }
 
 #[derive(Debug)]
@@ -91,28 +82,22 @@ pub(crate) struct Bound {
 impl Users {
     pub(crate) fn new(workers: u32) -> Self {
         let workers = (0..workers).map(|_| OfWorker::default()).collect();
-        let names = Names { by_name: BTreeMap::new(), most: MANY_NAMES };
         Self {
             all: Arc::new(All { backends: AtomicU32::new(0), workers }),
-            names: Mutex::new(names),
+            names: Mutex::default(),
+            account_connections: AccountConnections::default(),
             full_accounts: FullAccounts::default(),
         }
     }
 
     /// Returns the use by this user, under all of its accounts.
     pub(crate) fn usage_of(&self, user: &[u8]) -> Usage {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let Names { by_name, most } = &mut *names;
-        if by_name.len() > *most && !by_name.contains_key(user) {
-            by_name.retain(|_, own| Arc::strong_count(own) > 1);
-            *most = MANY_NAMES.max(2 * by_name.len());
-        }
         let nothing = || {
             let waits_since = self.all.workers.iter().map(|_| AtomicU64::new(NOBODY)).collect();
-            Arc::new(OfUser { backends: AtomicU32::new(0), waits_since })
+            OfUser { backends: AtomicU32::new(0), waits_since }
         };
-        let own = by_name.entry(user.into()).or_insert_with(nothing);
-        Usage { own: Arc::clone(own), all: Arc::clone(&self.all) }
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        Usage { own: names.get_or_insert(user.into(), nothing), all: Arc::clone(&self.all) }
     }
 
     /// Says whether new work waits on a worker for its user to use fewer backends. True where none did.
@@ -215,27 +200,6 @@ mod tests {
         assert_eq!(take_all(&usage, 100).len(), 128);
     }
 
-    #[test]
-    fn names_that_nobody_uses_are_forgotten() {
-        let users = Users::new(1);
-        let kept = users.usage_of(b"kept");
-        for number in 0..5 * MANY_NAMES {
-            users.usage_of(number.to_string().as_bytes());
-        }
-        let known = || users.names.lock().unwrap().by_name.len();
-        assert!(known() <= MANY_NAMES + 1);
-        let crowd: Vec<_> =
-            (0..5 * MANY_NAMES).map(|number| users.usage_of(number.to_string().as_bytes())).collect();
-        assert_eq!(known(), 5 * MANY_NAMES + 1);
-        drop(crowd);
-        for number in 0..20 * MANY_NAMES {
-            users.usage_of(format!("later {number}").as_bytes());
-        }
-        assert!(known() <= MANY_NAMES + 1);
-        let used = kept.begin(0);
-        assert_eq!(users.usage_of(b"kept").backends(), 1);
-        drop(used);
-    }
     #[test]
     fn what_has_waited_longer_on_another_worker_goes_first() {
         let users = Users::new(3);
