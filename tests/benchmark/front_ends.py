@@ -1,6 +1,7 @@
-"""What stands between clients and a server: Onramp, HAProxy, ProxySQL."""
+"""What stands between clients and a server: Onramp, HAProxy, ProxySQL, a distance."""
 
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -38,7 +39,22 @@ class Onramp(FrontEnd):
         self.socket = folder / "socket"
         self.program.command = [
             str(binary), "serve", "--listen", f"127.0.0.1:{self.port}", "--listen", str(self.socket), *options]
-        self.program.environment = {"ONRAMP_BACKEND": f"mysql://{USER}:{PASSWORD}@localhost/?socket={server.socket}"}
+        self.reach(None)
+
+    def reach(self, port: int | None) -> None:
+        """From its next start on: its server by TCP at a port of 127.0.0.1, such as a relay's, or else by the server's socket."""
+        where = f"localhost/?socket={self.server.socket}" if port is None else f"127.0.0.1:{port}/"
+        self.program.environment = {"ONRAMP_BACKEND": f"mysql://{USER}:{PASSWORD}@{where}"}
+
+
+class Relay(FrontEnd):
+    """A server that is some way off, by relay.py."""
+
+    def __init__(self, name: str, folder: Path, server: Server, milliseconds: float) -> None:
+        """So much later comes what the server answers."""
+        super().__init__(name, folder, server)
+        program = Path(__file__).resolve().parent / "relay.py"
+        self.program.command = [sys.executable, "-B", str(program), str(self.port), str(server.port), f"{milliseconds:g}"]
 
 
 class HaProxy(FrontEnd):
