@@ -221,7 +221,7 @@ compare-overload:
 	cargo build --release --locked --package onramp
 	exec python3 tests/benchmark/overload.py $(ARGUMENTS)
 
-# About 25 minutes; `make compare-limit ARGUMENTS="--quick --only sleep"` takes two.
+# Three rounds of about half an hour; `make compare-limit ARGUMENTS="--rounds 1 --only changes"` takes eight minutes.
 compare-limit:
 	@.ci/install test
 	cargo build --release --locked --package onramp

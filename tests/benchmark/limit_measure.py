@@ -2,14 +2,14 @@
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from contenders import Contender
 from load import Run
 from measure import Comparison, Plan, Record
 from processes import Failed
-from servers import CROWD_ROWS
+from servers import CROWD_ROWS, Server
 from stream import Stream
 
 # In the order in which a round goes through them.
@@ -20,9 +20,10 @@ FIXED = [4, 8, 16, 32, 64, 128]
 # Onramp's variants: key, name, options.
 ONRAMPS = [("onramp-default", "Onramp", [])] + [
     (f"onramp-{permits}", f"Onramp, permits = {permits}", ["--permits", str(permits)]) for permits in FIXED]
+BESIDE_FIXED = [key for key, _, _ in ONRAMPS]
 # Who takes part where fixed numbers do not.
 WITHOUT_FIXED = ["mariadb", "mariadb-pool", "mysql", "mysql-pool", "onramp-default"]
-# And where loads follow each other.
+# And where loads follow each other, with those that are named on the command line.
 IN_CHANGES = [*WITHOUT_FIXED, "onramp-16", "onramp-128"]
 # Several accounts say something about what shares backends: the server by itself is there to be compared with.
 IN_ACCOUNTS = ["mariadb", "mysql", "onramp-default"]
@@ -39,27 +40,33 @@ ACCOUNTS = 1_000
 SCHEMAS = [1, 200, 10_000]
 CROWDS += [(f"{number:,} schema{'' if number == 1 else 's'}", ("--schemas", str(number))) for number in SCHEMAS]
 
-# The loads that follow each other: name, workload and its options, clients.
-PHASES = [
-    ("waiting", ["sleep", "--sleep-time", "5"], 512),
-    ("reading", ["point_select"], 512),
-    ("reading and writing", ["oltp_read_write"], 512),
-]
-# They come twice: one that comes back may be known.
-TURNS = ["first", "again"]
-# Seconds within which the limit has to have followed.
+# A load: name, workload and its options, clients.
+Load = tuple[str, list[str], int]
+# Those that follow each other.
+LOADS: list[Load] = [("waiting", ["sleep", "--sleep-time", "5"], 512), ("reading", ["point_select"], 512), ("reading and writing", ["oltp_read_write"], 512)]
+# Seconds within which the limit has to have followed; and that a load lasts at least, so that as many show where it ended.
 FOLLOWING = 3.0
+SHORTEST = 2 * FOLLOWING
+
+
+def in_a_row(loads: list[Load]) -> list[Load]:
+    """The loads of one process: the first one comes again, so that each of them has followed another."""
+    name, workload, clients = loads[0]
+    return [*loads, (f"{name} once more", workload, clients)]
 
 
 @dataclass(frozen=True)
 class LimitPlan(Plan):
     """How much is measured."""
 
-    phase: float  # seconds that each load of `changes` lasts
+    phase: float  # seconds that each load lasts where loads follow each other
+    sleep_steps: list[int]  # numbers of clients whose statements wait
+    named: list[str]  # contenders that take part where loads follow each other, beside the usual ones
 
 
 class LimitComparison(Comparison):
-    """Runs the plan."""
+    """Runs the plan. Contenders take turns at each step, in every second round the last one first, and every figure of Onramp is one of a
+    new process, which has learned nothing from other loads."""
 
     plan: LimitPlan
 
@@ -67,71 +74,111 @@ class LimitComparison(Comparison):
         """Everything, into `records`. `after_round` is called whenever a round is complete."""
         sections: dict[str, Callable[[int], None]] = {
             "sleep": self._sleep, "fixed": self._fixed, "accounts": self._accounts, "changes": self._changes}
+        # They have shown that they can be started. Beside others they would take part in dividing the server, and have a share of the processors.
+        for contender in self.contenders.found:
+            self._end(contender)
         if "accounts" in self.plan.sections:
-            for server in {id(each.server): each.server for each in self._of(IN_ACCOUNTS)}.values():
+            for server in self._servers(self._of(IN_ACCOUNTS, 1)):
                 server.prepare_crowd(ACCOUNTS, max(SCHEMAS))
         for number in range(1, self.plan.rounds + 1):
             for name in self.plan.sections:
                 sections[name](number)
             after_round()
 
-    def _of(self, keys: list[str]) -> list[Contender]:
-        return [each for each in self.contenders.found if each.key in keys]
+    def _of(self, keys: list[str], number: int) -> list[Contender]:
+        """These, in the order of a round."""
+        found = [each for each in self.contenders.found if each.key in keys]
+        return found if number % 2 else found[::-1]
+
+    @property
+    def _in_changes(self) -> list[str]:
+        return [*IN_CHANGES, *(key for key in self.plan.named if key in BESIDE_FIXED)]
+
+    def _servers(self, contenders: list[Contender]) -> list[Server]:
+        return list({id(each.server): each.server for each in contenders}.values())
 
     def _sleep(self, number: int) -> None:
-        for milliseconds in SLEEPS:
-            for connections in self.plan.steps:
-                for contender in self._of(WITHOUT_FIXED):
-                    run = Run("sleep", connections, self.plan.seconds, self.plan.warmup, sleep_time=milliseconds)
-                    self._measure("sleep", number, contender, contender.tcp, run, way=f"{milliseconds:g} ms")
+        for milliseconds, connections in [(sleep, clients) for sleep in SLEEPS for clients in self.plan.sleep_steps]:
+            for contender in self._of(WITHOUT_FIXED, number):
+                run = Run("sleep", connections, self.plan.seconds, self.plan.warmup, sleep_time=milliseconds)
+                self._figure("sleep", number, contender, run, f"{milliseconds:g} ms")
 
     def _fixed(self, number: int) -> None:
         for workload in WORKLOADS:
             for connections in self.plan.steps:
-                for contender in self.contenders.found:
-                    if contender.front is None:
-                        continue
+                for contender in self._of(BESIDE_FIXED, number):
                     run = Run(workload, connections, self.plan.seconds, self.plan.warmup, none_may_end=True)
-                    self._measure("fixed", number, contender, contender.tcp, run, way=workload)
+                    self._figure("fixed", number, contender, run, workload)
 
     def _accounts(self, number: int) -> None:
         for connections in self.plan.steps:
             for way, crowd in CROWDS:
-                for contender in self._of(IN_ACCOUNTS):
-                    self._begin_afresh(contender)
+                for contender in self._of(IN_ACCOUNTS, number):
                     tables = {"tables": 1, "rows": CROWD_ROWS} if "--schemas" in crowd else {}
                     run = Run("point_select", connections, self.plan.seconds, self.plan.warmup, crowd=crowd, **tables)
-                    self._measure("accounts", number, contender, contender.tcp, run, way=way)
+                    self._figure("accounts", number, contender, run, way)
 
     def _changes(self, number: int) -> None:
-        """All phases of a contender follow each other; those of another cannot come between."""
-        for contender in self._of(IN_CHANGES):
-            self._begin_afresh(contender)
-            for turn in TURNS:
-                for name, workload, clients in PHASES:
-                    self._phase(number, contender, f"{name}, {turn}", workload, clients)
-            self._settle(contender)
+        for contender in self._of(self._in_changes, number):
+            self._loads("changes", number, contender, in_a_row(LOADS))
 
-    def _begin_afresh(self, contender: Contender) -> None:
-        """What a process has learned of others before would help it, or not."""
-        # One that does not come up again is found by the measurement, which says why.
-        with contextlib.suppress(Failed):
-            if contender.front is not None:
-                self.contenders.restart_front(contender)
+    def _figure(self, section: str, number: int, contender: Contender, run: Run, way: str) -> None:
+        with self._afresh(contender):
+            self._once(section, number, contender, contender.tcp, run, way=way)
+        self._settle(contender)
 
-    def _phase(self, number: int, contender: Contender, way: str, workload: list[str], clients: int) -> None:
-        record: Record = self._record("changes", number, contender, clients) | {"way": way}
-        stream = Stream(self.bench, contender.tcp, "phase", workload, clients, self.plan.phase, [])
+    @contextlib.contextmanager
+    def _afresh(self, contender: Contender) -> Iterator[None]:
+        """A new process, for as long as this lasts."""
         try:
+            # One that does not come up again is found by the measurement, which says why.
+            with contextlib.suppress(Failed):
+                if contender.front is not None:
+                    self.contenders.restart_front(contender)
+            yield
+        finally:
+            self._end(contender)
+
+    def _end(self, contender: Contender) -> None:
+        if contender.front is not None:
+            contender.front.stop()
+
+    def _loads(self, section: str, number: int, contender: Contender, loads: list[Load]) -> None:
+        """All loads of a contender follow each other, in one process; those of another cannot come between."""
+        with self._afresh(contender):
+            for name, workload, clients in loads:
+                self._load_of(section, number, contender, name, workload, clients)
+        self._settle(contender)
+
+    def _load_of(self, section: str, number: int, contender: Contender, way: str, workload: list[str], clients: int) -> None:
+        record: Record = self._record(section, number, contender, clients) | {"way": way}
+        stream: Stream | None = None
+        try:
+            self.contenders.restart_the_dead(contender)
+            stream = Stream(self.bench, contender.tcp, "load", workload, clients, self.plan.phase, [])
             stream.wait_for_clients()
             begun = stream.begun
-            stream.finish()
+            ended_well(stream)
             record |= {
-                "per_second": stream.rate(begun + FOLLOWING, time.monotonic()), "following": stream.rate(begun, begun + FOLLOWING)}
+                "per_second": stream.rate(begun + FOLLOWING, time.monotonic()), "following": stream.rate(begun, begun + FOLLOWING),
+                "rates": [line.events for line in stream.lines]}
         except Failed as failure:
             record["failure"] = str(failure)
         finally:
-            stream.kill()
+            if stream is not None:
+                stream.kill()
+        self._note_the_dead(contender, record)
         self.records.append(record)
-        told = record.get("failure") or f"{record['following']:,.0f} events/s at first, then {record['per_second']:,.0f}"
-        self.say(f"{record['at']}  round {number}  changes {contender.key:<15} {way}: {told}")
+        self._tell(record, "" if "failure" in record else
+                   f"{record['following']:,.0f} events/s at first, then {record['per_second']:,.0f}")
+
+    def _tell(self, record: Record, figures: str) -> None:
+        self.say(f"{record['at']}  round {record['round']}  {record['section']} {record['contender']:<15} {record['way']}: "
+                 f"{record.get('failure') or figures}")
+
+
+def ended_well(stream: Stream) -> None:
+    """Waits for its end. Raises Failed where it was not a good one."""
+    report = stream.finish()
+    if report.get("failure"):
+        raise Failed(str(report["failure"]))

@@ -1,18 +1,25 @@
 """The part of docs/BENCHMARKS.md about limits that find themselves, from the data of a comparison."""
 
 import re
+import statistics
+from collections.abc import Callable
+from typing import Any
 
 from book import Book, good, rounds, select, steps
 from command_line import USUAL_SERVER, of_server
-from limit_measure import CROWDS, FOLLOWING, PHASES, SLEEPS, TURNS, WORKLOADS
+from limit_measure import CROWDS, FOLLOWING, LOADS, SLEEPS, WORKLOADS, in_a_row
 from report import skipped, where
-from tables import Notes, counted, joined, ratio, table, whole
+from stream import INTERVAL
+from tables import Notes, counted, digits, joined, ratio, table, whole
 
 # What the parts are called, by the server that all stand in front of.
 TITLES = {USUAL_SERVER: "Limits that find themselves", "mysql": "Limits that find themselves, before MySQL"}
 
 # The one that finds its limits.
 DEFAULT = "onramp-default"
+
+# A load has been followed when for two seconds as much is done as this share of what the best does.
+REACHED, LINES = 0.95, round(2.0 / INTERVAL)
 
 
 def markers(server: str) -> tuple[str, str]:
@@ -23,17 +30,16 @@ def markers(server: str) -> tuple[str, str]:
 
 def limit_page(book: Book) -> str:
     """The whole part, between the markers."""
-    loads = [f"{name}, {turn}" for turn in TURNS for name, _, _ in PHASES]
+    sleeps = [f"{sleep:g} ms" for sleep in SLEEPS]
+    loads = [name for name, _, _ in in_a_row(LOADS)]
     parts = [
         introduction(book),
-        section(book, "sleep", "### Statements that wait", "Each takes so many milliseconds and no processor. Statements a second:",
-                [f"{sleep:g} ms" for sleep in SLEEPS], "Onramp : the better of the others"),
-        section(book, "fixed", "### Beside every fixed number of permits", "Statements a second:", WORKLOADS, "Onramp : the best fixed"),
+        section(book, "sleep", "### Statements that wait",
+                "Each takes so many milliseconds and no processor. The goal is 0.95. Statements a second:", sleeps, "Onramp : the better of the others"),
+        section(book, "fixed", "### Beside every fixed number of permits", "The goal is 0.97. Statements a second:", WORKLOADS,
+                "Onramp : the best fixed"),
         crowds(book),
-        section(book, "changes", "### Loads that follow each other",
-                f"The first {FOLLOWING:g} s of a load are not in these figures. Events a second:",
-                loads, "Onramp : the best of all"),
-        section(book, "changes", "", f"The first {FOLLOWING:g} s of each, events a second:", loads, None, "following")]
+        followed(book, "changes", "### Loads that follow each other", "", loads)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(each for part in parts for each in part)).strip() + "\n"
 
 
@@ -47,30 +53,66 @@ def introduction(book: Book) -> list[str]:
         where(book), "",
         f"{counted(plan['rounds'], 'round', 'rounds')}; a run is {plan['seconds']:g} s after {plan['warmup']:g} s in which a limit may find "
         f"itself, and each of the loads that follow each other lasts {plan['phase']:g} s. Closed loops without think time, over TCP; server, "
-        "load generator and Onramp share the cores. Onramp has its default options but for what its row says. Cells hold a figure "
-        f"for each round. All figures are in [{figures}]({figures}).", "",
+        "load generator and Onramp share the cores. Onramp has its default options but for what its row says, and each figure is one of a new "
+        "process of it, loads that follow each other aside. All do a step one after the other, in every second round the last one first. Cells "
+        "hold a figure for each round; where Onramp is a share of another, that is the one with the best median, and the cell holds the median "
+        f"of the rounds and their range. All figures are in [{figures}]({figures}).", "",
         *skipped(book), ""]
 
 
-def section(book: Book, name: str, title: str, sentence: str, ways: list[str], comparison: str | None,
-            figure: str = "per_second") -> list[str]:
+def section(book: Book, name: str, title: str, sentence: str, ways: list[str], comparison: str) -> list[str]:
     """A row for each contender, a column for each way and number of clients; at its end the one that finds its limits as a share of the
     best other one."""
-    columns = sorted({(ways.index(record["way"]), record["connections"]) for record in select(book, name)})
+    columns = columns_of(book, name, ways)
     if not columns:
         return []
+    rows, notes = rows_of(book, name, ways, lambda record: whole(record["per_second"]))
+    rows.append([comparison, *(spread(shares(book, name, ways[way], clients)) for way, clients in columns)])
+    return [title, "", sentence, *table(head_of(ways, columns), rows), *notes.lines()]
+
+
+def columns_of(book: Book, name: str, ways: list[str]) -> list[tuple[int, int]]:
+    """Positions of ways and numbers of clients."""
+    return sorted({(ways.index(record["way"]), record["connections"]) for record in select(book, name) if record["way"] in ways})
+
+
+def head_of(ways: list[str], columns: list[tuple[int, int]]) -> list[str]:
+    """What stands above them."""
+    return ["", *(f"{ways[way]}, {clients:,} clients" for way, clients in columns)]
+
+
+def rows_of(book: Book, name: str, ways: list[str], cell: Callable[[dict[str, Any]], str]) -> tuple[list[list[str]], Notes]:
+    """A row for each contender that took part, with a figure for each round in a cell."""
     notes, rows = Notes(), []
     for contender in book["contenders"]:
-        cells = [select(book, name, contender=contender["key"], way=ways[way], connections=clients) for way, clients in columns]
+        cells = [select(book, name, contender=contender["key"], way=ways[way], connections=clients)
+                 for way, clients in columns_of(book, name, ways)]
         if any(cells):
             rows.append([contender["name"], *(
-                joined([notes.mark(record["failure"]) if "failure" in record else whole(record[figure]) for record in records])
+                joined([notes.mark(record["failure"]) if "failure" in record else cell(record) for record in records])
                 for records in cells)])
-    if comparison is not None:
-        rows.append([comparison, *(joined([
-            ratio(share(book, name, ways[way], clients, number)) for number in rounds(book)]) for way, clients in columns)])
-    head = ["", *(f"{ways[way]}, {clients:,} clients" for way, clients in columns)]
-    return [title, "", sentence, *table(head, rows), *notes.lines()]
+    return rows, notes
+
+
+def followed(book: Book, name: str, title: str, sentence: str, ways: list[str]) -> list[str]:
+    """What is done once a load has been followed, and when that was."""
+    lines = section(book, name, title, f"{sentence}The first {FOLLOWING:g} s of a load are not in these figures. Events a second:", ways,
+                    "Onramp : the best of the others")
+    if not lines:
+        return []
+    columns = columns_of(book, name, ways)
+    best = {ways[way]: statistics.median(rates) for way, clients in columns if (rates := best_of(book, name, ways[way], clients, False).values())}
+    rows, notes = rows_of(book, name, ways, lambda record: seconds_until(record["rates"], REACHED * best[record["way"]]))
+    return [*lines, f"Seconds from the begin of each load until two seconds follow in which {REACHED:g} of the best of these medians is done; "
+            f"the goal is {FOLLOWING:g}:", *table(head_of(ways, columns), rows), *notes.lines()]
+
+
+def seconds_until(rates: list[float], rate: float) -> str:
+    """From when on so much is done: in one line, and in the mean of some lines from there on."""
+    for number in range(len(rates) - LINES + 1):
+        if rates[number] >= rate and statistics.fmean(rates[number:number + LINES]) >= rate:
+            return digits(number * INTERVAL)
+    return "never"
 
 
 def crowds(book: Book) -> list[str]:
@@ -100,9 +142,34 @@ def of_alone(book: Book, way: str, alone: str, clients: int, number: int) -> flo
     return here[0] / there[0] if here and there and there[0] > 0 else None
 
 
-def share(book: Book, name: str, way: str, clients: int, number: int) -> float | None:
-    """What the one that finds its limits does, as a share of the best of the others."""
-    records = good(select(book, name, way=way, connections=clients, round=number))
-    own = [record["per_second"] for record in records if record["contender"] == DEFAULT]
-    others = [record["per_second"] for record in records if record["contender"] != DEFAULT]
-    return own[0] / max(others) if own and max(others, default=0.0) > 0 else None
+def rates_of(book: Book, name: str, way: str, clients: int) -> dict[str, dict[int, float]]:
+    """By contender and round what was done."""
+    found: dict[str, dict[int, float]] = {}
+    for record in good(select(book, name, way=way, connections=clients)):
+        found.setdefault(record["contender"], {})[record["round"]] = record["per_second"]
+    return found
+
+
+def best_of(book: Book, name: str, way: str, clients: int, but_default: bool = True) -> dict[int, float]:
+    """What the one with the best median did, by round: the best of each round would be better by what chance gives to one of many."""
+    rates = rates_of(book, name, way, clients)
+    others = [by_round for key, by_round in rates.items() if not but_default or key != DEFAULT]
+    return max(others, key=lambda by_round: statistics.median(by_round.values()), default={})
+
+
+def shares(book: Book, name: str, way: str, clients: int) -> list[float]:
+    """What the one that finds its limits does, as a share of the best of the others, for each round."""
+    return quotients(rates_of(book, name, way, clients).get(DEFAULT, {}), best_of(book, name, way, clients))
+
+
+def quotients(above: dict[int, float], below: dict[int, float]) -> list[float]:
+    """Of each round that both have."""
+    return [above[number] / below[number] for number in sorted(above) if below.get(number, 0.0) > 0]
+
+
+def spread(values: list[float]) -> str:
+    """The median and, of several, the range."""
+    if not values:
+        return ""
+    middle = ratio(statistics.median(values))
+    return middle if len(values) == 1 else f"{middle} ({ratio(min(values))} to {ratio(max(values))})"

@@ -1,47 +1,120 @@
 """The comparison of limits: what is run in which order, and the page from figures that were made up."""
 
 from typing import Any
+from unittest import mock
 
 import limit_measure
 from book import Book
 from contenders import Contender, Contenders, Setting
 from front_ends import Onramp
-from limit_measure import ONRAMPS, LimitComparison, LimitPlan
-from limit_report import limit_page, markers, share
+from limit import parse, plan_of
+from limit_measure import LOADS, ONRAMPS, LimitComparison, LimitPlan
+from limit_report import limit_page, markers, seconds_until, shares, spread
 from processes import Program
-from test_pool import MadeUp
+from test_pool import REPORT, MadeUp
+
+# What the load generator says is what a stream reads too.
+STUB = """\
+#!/bin/sh
+echo "$@" >> "$(dirname "$0")/commands"
+while [ $# -gt 1 ]; do
+  case "$1" in --json) json="$2" ;; esac
+  shift
+done
+for second in 1 2; do
+  echo "[ ${second}s ] conns: 4 tps: 500.00 qps: 1000.00 (r/w/o: 1000.00/0.00/0.00) lat (ms,95%): 2.00 err/s: 0.00 reconn/s: 0.00"
+done
+cat > "$json" <<'END'
+REPORT
+END
+"""
 
 
 class OrderTest(MadeUp):
     """Who is measured when."""
 
-    def records(self, section: str) -> list[dict[str, Any]]:
-        """Those of one round of a section, with a server by itself and two Onramps."""
+    SCRIPT, REPORT = STUB, REPORT
+
+    def comparison_of(self, section: str, rounds: int = 1, **more: Any) -> LimitComparison:
+        """Of a server by itself and three Onramps, when it is done."""
+        found = [self.contender("mariadb"), *(self.front(key) for key in ("onramp-default", "onramp-4", "onramp-16"))]
         contenders = Contenders(Setting(self.folder, self.bench.onramp, None, 20_000, 2, 100, lambda _: None))
-        contenders.found = [self.contender("mariadb"), self.front("onramp-default"), self.front("onramp-4")]
-        plan = LimitPlan(rounds=1, seconds=1.0, warmup=0.0, steps=[4, 8], beyond=[], idle=[], sections=[section], phase=0.1)
+        contenders.found = found
+        options: dict[str, Any] = {"named": []} | more
+        plan = LimitPlan(rounds=rounds, seconds=0.1, warmup=0.0, steps=[4, 8], beyond=[], idle=[], sections=[section], phase=0.1,
+                         sleep_steps=[4, 8], **options)
         comparison = LimitComparison(plan, contenders, self.bench, lambda _: None)
         comparison.run(lambda: None)
-        return comparison.records
+        return comparison
+
+    def records(self, section: str, **more: Any) -> list[dict[str, Any]]:
+        """Those of a section."""
+        return self.comparison_of(section, **more).records
+
+    def commands(self) -> str:
+        """What the load generator was asked."""
+        return (self.folder / "commands").read_text()
 
     def front(self, key: str) -> Contender:
         """An Onramp that is running."""
         contender = self.contender(key)
         front = Onramp(key, self.folder / f"{key}-front", contender.server, self.bench.onramp, [])
         front.program = Program(key, ["sleep", "600"], self.folder / f"{key}-front" / "log")
-        front.program.start(lambda: True)
+        front.reach(None)
+        front.start = lambda: front.program.start(lambda: True)  # type: ignore[method-assign]
+        front.start()
         self.addCleanup(front.stop)
         contender.front = front
         return contender
 
     def test_fixed_numbers_are_compared_among_themselves(self) -> None:
         found = {(record["way"], record["contender"]) for record in self.records("fixed")}
-        self.assertEqual(found, {(way, key) for way in limit_measure.WORKLOADS for key in ("onramp-default", "onramp-4")})
+        self.assertEqual(found, {(way, key) for way in limit_measure.WORKLOADS for key in ("onramp-default", "onramp-4", "onramp-16")})
 
     def test_statements_that_wait_are_asked_of_all_but_fixed_numbers(self) -> None:
         found = [(record["way"], record["connections"], record["contender"]) for record in self.records("sleep")]
         self.assertEqual(found[:4], [("1 ms", clients, key) for clients in (4, 8) for key in ("mariadb", "onramp-default")])
-        self.assertIn("--sleep-time 50", (self.folder / "commands").read_text())
+        self.assertIn("--sleep-time 50", self.commands())
+
+    def test_contenders_take_turns_and_every_second_round_the_last_one_is_the_first(self) -> None:
+        records = self.records("fixed", rounds=2)
+        keys = ["onramp-default", "onramp-4", "onramp-16"]
+        for number, expected in ((1, keys), (2, keys[::-1])):
+            self.assertEqual([record["contender"] for record in records if record["round"] == number][:3], expected)
+
+    def test_each_figure_is_one_of_a_new_process_and_idle_ones_do_not_stay(self) -> None:
+        pids = list[int]()
+        original = LimitComparison._once
+
+        def once(comparison: LimitComparison, section: str, number: int, contender: Contender, *rest: Any, **more: Any) -> Any:
+            running = [each for each in comparison.contenders.found if each.front is not None and each.front.program.running]
+            self.assertEqual([each.key for each in running], [contender.key])
+            pids.append(contender.programs["front"].pid)
+            return original(comparison, section, number, contender, *rest, **more)
+
+        with mock.patch.object(LimitComparison, "_once", once):
+            records = self.records("fixed")
+        self.assertEqual(len(set(pids)), len(records))
+
+    def test_all_loads_of_a_contender_follow_each_other_and_then_the_next_one_comes(self) -> None:
+        self.follow_each_other("changes")
+
+    def follow_each_other(self, section: str) -> None:
+        """All loads of each contender."""
+        found = [(record["contender"], record["way"]) for record in self.records(section)]
+        ways = [*(name for name, _, _ in LOADS), "waiting once more"]
+        self.assertEqual(found, [(key, way) for key in ("mariadb", "onramp-default", "onramp-16") for way in ways])
+
+    def test_who_is_named_takes_part_where_loads_follow_each_other(self) -> None:
+        records = self.records("changes", named=["onramp-4"])
+        self.assertIn("onramp-4", {record["contender"] for record in records})
+        self.assertEqual(records[0]["rates"], [500.0, 500.0])
+
+    def test_arguments_choose_parts_rounds_and_times(self) -> None:
+        words = ["--only", "changes", "--rounds", "1", "--seconds", "5", "--phase", "6", "--onramp", str(self.bench.onramp)]
+        plan = plan_of(parse(words))
+        self.assertEqual((plan.sections, plan.rounds, plan.seconds, plan.phase), (["changes"], 1, 5.0, 6.0))
+        self.assertEqual(plan.sleep_steps, [64, 512, 4_000])
 
 
 class PageTest(MadeUp):
@@ -64,8 +137,8 @@ class PageTest(MadeUp):
 
     def test_the_found_limit_is_a_share_of_the_best_other(self) -> None:
         book = self.book()
-        self.assertEqual(share(book, "sleep", "5 ms", 64, 1), 0.9)
-        self.assertEqual(share(book, "fixed", "point_select", 64, 1), 1.8)
+        self.assertEqual(shares(book, "sleep", "5 ms", 64), [0.9])
+        self.assertEqual(shares(book, "fixed", "point_select", 64), [1.8])
         page = limit_page(book)
         self.assertIn("| Onramp : the better of the others | 0.90 |", page)
         self.assertIn("| Onramp, permits = 4 | 50 |", page)
@@ -86,3 +159,17 @@ class PageTest(MadeUp):
         page = limit_page(book)
         self.assertIn("it fell over", page)
         self.assertIn("| Onramp : the better of the others |  |", page)
+
+    def test_rounds_come_to_a_median_and_a_range_beside_the_one_with_the_best_median(self) -> None:
+        rates = {"onramp-default": [95.0, 99.0, 90.0], "onramp-4": [100.0, 100.0, 100.0], "onramp-8": [50.0, 50.0, 300.0]}
+        book = self.book() | {"records": [
+            {"section": "fixed", "round": number, "contender": key, "connections": 64, "way": "point_select", "per_second": rate}
+            for key, by_round in rates.items() for number, rate in enumerate(by_round, 1)]}
+        self.assertEqual(shares(book, "fixed", "point_select", 64), [0.95, 0.99, 0.9])
+        self.assertEqual(spread([0.95, 0.99, 0.9]), "0.95 (0.90 to 0.99)")
+        self.assertIn("| Onramp : the best fixed | 0.95 (0.90 to 0.99) |", limit_page(book))
+
+    def test_a_load_is_followed_from_where_two_seconds_in_a_row_are_as_good_as_the_best(self) -> None:
+        self.assertEqual(seconds_until([50.0, 100.0, 50.0, 100.0, 100.0, 95.0, 97.0], 95.0), "1.50")
+        self.assertEqual(seconds_until([100.0, 100.0, 100.0, 100.0], 95.0), "0")
+        self.assertEqual(seconds_until([100.0, 100.0], 95.0), "never")
