@@ -9,8 +9,9 @@
 
 A round of each part, and how long it takes:
 
-- sleep: statements that take 1, 5 or 50 ms and no processor: 5 minutes.
+- sleep: statements that take 1, 5 or 50 ms and no processor, and 64 clients with such of a second: 6 minutes.
 - fixed: point selects, and transactions that read and write, beside every number of permits that is tried by hand: 5 minutes.
+- mix: 256 clients that wait 5 ms and 256 that read, beside pairs of limits that are set by hand: 3 minutes.
 - accounts: point selects of up to 1,000 accounts and 10,000 schemas, of drivers and session states unlike each other: 9 minutes.
 - changes: 512 clients with statements that wait, read, read and write, and wait again, 20 s each: 8 minutes.
 """
@@ -27,7 +28,7 @@ from book import Book, save_book  # noqa: E402
 from campaign import book_of, measure_and_write, say, stopping  # noqa: E402
 from command_line import USUAL_SERVER, add_mysql_home, chooser, names, numbers, options, read  # noqa: E402
 from contenders import SERVER_OPTIONS, Contenders, Setting  # noqa: E402
-from limit_measure import LIMIT_SECTIONS, ONRAMPS, SHORTEST, LimitComparison, LimitPlan  # noqa: E402
+from limit_measure import LIMIT_SECTIONS, ONRAMPS, PAIRED, SHORTEST, LimitComparison, LimitPlan  # noqa: E402
 from limit_report import TITLES, limit_page, markers  # noqa: E402
 from load import Bench  # noqa: E402
 
@@ -48,7 +49,7 @@ def compare(arguments: argparse.Namespace, folder: Path, open_files: int) -> Boo
     plan = plan_of(arguments)
     setting = Setting(
         folder, arguments.onramp, arguments.mysql_home, open_files, len(os.sched_getaffinity(0)), max(plan.steps + plan.sleep_steps), say,
-        onramps=ONRAMPS, before=arguments.server, server_options=SERVER_OPTIONS)
+        onramps=ONRAMPS + (PAIRED if "mix" in plan.sections else []), before=arguments.server, server_options=SERVER_OPTIONS)
     contenders = Contenders(setting)
     bench = Bench(arguments.onramp, folder / "bench")
     comparison = LimitComparison(plan, contenders, bench, say)

@@ -13,7 +13,7 @@ from servers import CROWD_ROWS, Server
 from stream import Stream
 
 # In the order in which a round goes through them.
-LIMIT_SECTIONS = ["sleep", "fixed", "accounts", "changes"]
+LIMIT_SECTIONS = ["sleep", "fixed", "mix", "accounts", "changes"]
 
 # Numbers of permits by hand.
 FIXED = [4, 8, 16, 32, 64, 128]
@@ -30,7 +30,26 @@ IN_ACCOUNTS = ["mariadb", "mysql", "onramp-default"]
 
 # Milliseconds that a statement of `sleep` takes.
 SLEEPS = [1.0, 5.0, 50.0]
+# And one that is long in Onramp's eyes (long_statement_time), of so few clients that the server could run all of them. They end in waves:
+# in the seconds that 20 of these take, one more or less is a twentieth.
+LONG_SLEEP, LONG_CLIENTS, LONG_SECONDS = 1_000.0, 64, 20.0
 WORKLOADS = ["point_select", "oltp_read_write"]
+
+# Seconds in which a second load connects beside the first one.
+COMING = 4.0
+# Clients of each half where one waits and the other reads, and what those that wait do.
+HALF = 256
+WAITING = ["sleep", "--sleep-time", "5"]
+# They come from an address of their own, by which Onramp can give each half a limit; those who read come from the usual one.
+FROM_ASIDE, FROM_USUAL = "127.0.0.2", "127.0.0.1"
+# What the halves may have at a time by hand: each four times the one before, from few to as many as there are, or as reading has use for.
+PAIRS = [(waiting, reading) for waiting in (16, 64, 256) for reading in (4, 16, 64)]
+# The variants for them. The permits never bind before the two do.
+PAIRED = [
+    (f"onramp-{waiting}-{reading}", f"Onramp, {waiting} waiting and {reading} reading", [
+        "--permits", str(waiting + reading), "--address-permits", f"{FROM_ASIDE}={waiting},{FROM_USUAL}={reading}"])
+    for waiting, reading in PAIRS]
+HALVES = ["waiting", "reading"]
 
 # Whose connections they are, in words and as options of bench.
 CROWDS = [(f"{number:,} account{'' if number == 1 else 's'}", ("--users", str(number))) for number in (1, 10, 40, 100, 1_000)]
@@ -43,7 +62,7 @@ CROWDS += [(f"{number:,} schema{'' if number == 1 else 's'}", ("--schemas", str(
 # A load: name, workload and its options, clients.
 Load = tuple[str, list[str], int]
 # Those that follow each other.
-LOADS: list[Load] = [("waiting", ["sleep", "--sleep-time", "5"], 512), ("reading", ["point_select"], 512), ("reading and writing", ["oltp_read_write"], 512)]
+LOADS: list[Load] = [("waiting", WAITING, 512), ("reading", ["point_select"], 512), ("reading and writing", ["oltp_read_write"], 512)]
 # Seconds within which the limit has to have followed; and that a load lasts at least, so that as many show where it ended.
 FOLLOWING = 3.0
 SHORTEST = 2 * FOLLOWING
@@ -73,7 +92,7 @@ class LimitComparison(Comparison):
     def run(self, after_round: Callable[[], None]) -> None:
         """Everything, into `records`. `after_round` is called whenever a round is complete."""
         sections: dict[str, Callable[[int], None]] = {
-            "sleep": self._sleep, "fixed": self._fixed, "accounts": self._accounts, "changes": self._changes}
+            "sleep": self._sleep, "fixed": self._fixed, "mix": self._mix, "accounts": self._accounts, "changes": self._changes}
         # They have shown that they can be started. Beside others they would take part in dividing the server, and have a share of the processors.
         for contender in self.contenders.found:
             self._end(contender)
@@ -98,9 +117,10 @@ class LimitComparison(Comparison):
         return list({id(each.server): each.server for each in contenders}.values())
 
     def _sleep(self, number: int) -> None:
-        for milliseconds, connections in [(sleep, clients) for sleep in SLEEPS for clients in self.plan.sleep_steps]:
+        steps = [(sleep, clients, self.plan.seconds) for sleep in SLEEPS for clients in self.plan.sleep_steps]
+        for milliseconds, connections, seconds in [*steps, (LONG_SLEEP, LONG_CLIENTS, LONG_SECONDS)]:
             for contender in self._of(WITHOUT_FIXED, number):
-                run = Run("sleep", connections, self.plan.seconds, self.plan.warmup, sleep_time=milliseconds)
+                run = Run("sleep", connections, seconds, self.plan.warmup, sleep_time=milliseconds)
                 self._figure("sleep", number, contender, run, f"{milliseconds:g} ms")
 
     def _fixed(self, number: int) -> None:
@@ -109,6 +129,12 @@ class LimitComparison(Comparison):
                 for contender in self._of(BESIDE_FIXED, number):
                     run = Run(workload, connections, self.plan.seconds, self.plan.warmup, none_may_end=True)
                     self._figure("fixed", number, contender, run, workload)
+
+    def _mix(self, number: int) -> None:
+        for contender in self._of([*WITHOUT_FIXED, *(key for key, _, _ in PAIRED)], number):
+            with self._afresh(contender):
+                self._halves(number, contender)
+            self._settle(contender)
 
     def _accounts(self, number: int) -> None:
         for connections in self.plan.steps:
@@ -142,6 +168,33 @@ class LimitComparison(Comparison):
     def _end(self, contender: Contender) -> None:
         if contender.front is not None:
             contender.front.stop()
+
+    def _halves(self, number: int, contender: Contender) -> None:
+        """Both halves at the same time, a record for each."""
+        seconds = self.plan.warmup + self.plan.seconds
+        record = self._record("mix", number, contender, HALF)
+        streams: list[Stream] = []
+        try:
+            self.contenders.restart_the_dead(contender)
+            for name, workload, address in (("waiting", WAITING, FROM_ASIDE), ("reading", ["point_select"], FROM_USUAL)):
+                # The first one goes on for as long as the second one needs to come.
+                streams.append(Stream(
+                    self.bench, contender.tcp, name, workload, HALF, seconds + (COMING if name == HALVES[0] else 0.0),
+                    ["--local-address", address]))
+                streams[-1].wait_for_clients()
+            begun = streams[-1].begun
+            for stream in reversed(streams):
+                ended_well(stream)
+            rates = [stream.rate(begun + self.plan.warmup, begun + seconds) for stream in streams]
+            found = [record | {"way": half, "per_second": rate} for half, rate in zip(HALVES, rates, strict=True)]
+        except Failed as failure:
+            found = [record | {"way": half, "failure": str(failure)} for half in HALVES]
+        finally:
+            for stream in streams:
+                stream.kill()
+        self.records += found
+        for each in found:
+            self._tell(each, f"{each.get('per_second', 0.0):,.0f} events/s")
 
     def _loads(self, section: str, number: int, contender: Contender, loads: list[Load]) -> None:
         """All loads of a contender follow each other, in one process; those of another cannot come between."""

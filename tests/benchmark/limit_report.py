@@ -7,7 +7,8 @@ from typing import Any
 
 from book import Book, good, rounds, select, steps
 from command_line import USUAL_SERVER, of_server
-from limit_measure import CROWDS, FOLLOWING, LOADS, SLEEPS, WORKLOADS, in_a_row
+from limit_measure import (
+    CROWDS, FOLLOWING, HALF, HALVES, LOADS, LONG_CLIENTS, LONG_SECONDS, LONG_SLEEP, SLEEPS, WORKLOADS, in_a_row)
 from report import skipped, where
 from stream import INTERVAL
 from tables import Notes, counted, digits, joined, ratio, table, whole
@@ -30,14 +31,16 @@ def markers(server: str) -> tuple[str, str]:
 
 def limit_page(book: Book) -> str:
     """The whole part, between the markers."""
-    sleeps = [f"{sleep:g} ms" for sleep in SLEEPS]
+    sleeps = [f"{sleep:g} ms" for sleep in [*SLEEPS, LONG_SLEEP]]
     loads = [name for name, _, _ in in_a_row(LOADS)]
     parts = [
         introduction(book),
         section(book, "sleep", "### Statements that wait",
-                "Each takes so many milliseconds and no processor. The goal is 0.95. Statements a second:", sleeps, "Onramp : the better of the others"),
+                f"Each takes so many milliseconds and no processor; those of a second, of {LONG_CLIENTS} clients alone, for {LONG_SECONDS:g} s. "
+                "The goal is 0.95. Statements a second:", sleeps, "Onramp : the better of the others"),
         section(book, "fixed", "### Beside every fixed number of permits", "The goal is 0.97. Statements a second:", WORKLOADS,
                 "Onramp : the best fixed"),
+        halves(book),
         crowds(book),
         followed(book, "changes", "### Loads that follow each other", "", loads)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(each for part in parts for each in part)).strip() + "\n"
@@ -60,14 +63,15 @@ def introduction(book: Book) -> list[str]:
         *skipped(book), ""]
 
 
-def section(book: Book, name: str, title: str, sentence: str, ways: list[str], comparison: str) -> list[str]:
+def section(book: Book, name: str, title: str, sentence: str, ways: list[str], comparison: str,
+            of: Callable[[Book, str, str, int], list[float]] | None = None) -> list[str]:
     """A row for each contender, a column for each way and number of clients; at its end the one that finds its limits as a share of the
-    best other one."""
+    best other one, or of what `of` says."""
     columns = columns_of(book, name, ways)
     if not columns:
         return []
     rows, notes = rows_of(book, name, ways, lambda record: whole(record["per_second"]))
-    rows.append([comparison, *(spread(shares(book, name, ways[way], clients)) for way, clients in columns)])
+    rows.append([comparison, *(spread((of or shares)(book, name, ways[way], clients)) for way, clients in columns)])
     return [title, "", sentence, *table(head_of(ways, columns), rows), *notes.lines()]
 
 
@@ -113,6 +117,27 @@ def seconds_until(rates: list[float], rate: float) -> str:
         if rates[number] >= rate and statistics.fmean(rates[number:number + LINES]) >= rate:
             return digits(number * INTERVAL)
     return "never"
+
+
+def halves(book: Book) -> list[str]:
+    """Each half beside the pairs of limits that were set by hand."""
+    return section(
+        book, "mix", "### Half of them wait, half read",
+        f"At the same time, {HALF} clients each: statements of 5 ms that take no processor, and point selects; the two come from addresses of their "
+        "own, by which a pair of limits can be set. The best pair is the one whose worse half comes nearest to the best that this half has with "
+        "any pair. The goal is 0.9. Statements a second:", HALVES, "Onramp : the best pair", beside_the_pair)
+
+
+def beside_the_pair(book: Book, name: str, way: str, clients: int) -> list[float]:
+    """A half of the one that finds its limits as shares of that half with the best pair."""
+    medians = {half: {key: statistics.median(rates.values()) for key, rates in rates_of(book, name, half, clients).items()
+                      if key.startswith("onramp-") and key != DEFAULT} for half in HALVES}
+    both = set(medians[HALVES[0]]) & set(medians[HALVES[1]])
+    if not both or not all(max(each.values()) > 0 for each in medians.values()):
+        return []
+    best = max(sorted(both), key=lambda key: min(medians[half][key] / max(medians[half].values()) for half in HALVES))
+    rates = rates_of(book, name, way, clients)
+    return quotients(rates.get(DEFAULT, {}), rates[best])
 
 
 def crowds(book: Book) -> list[str]:

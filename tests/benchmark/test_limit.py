@@ -8,8 +8,8 @@ from book import Book
 from contenders import Contender, Contenders, Setting
 from front_ends import Onramp
 from limit import parse, plan_of
-from limit_measure import LOADS, ONRAMPS, LimitComparison, LimitPlan
-from limit_report import limit_page, markers, seconds_until, shares, spread
+from limit_measure import LOADS, ONRAMPS, PAIRED, LimitComparison, LimitPlan
+from limit_report import beside_the_pair, limit_page, markers, seconds_until, shares, spread
 from processes import Program
 from test_pool import REPORT, MadeUp
 
@@ -37,7 +37,7 @@ class OrderTest(MadeUp):
 
     def comparison_of(self, section: str, rounds: int = 1, **more: Any) -> LimitComparison:
         """Of a server by itself and three Onramps, when it is done."""
-        found = [self.contender("mariadb"), *(self.front(key) for key in ("onramp-default", "onramp-4", "onramp-16"))]
+        found = [self.contender("mariadb"), *(self.front(key) for key in ("onramp-default", "onramp-4", "onramp-16", PAIRED[0][0]))]
         contenders = Contenders(Setting(self.folder, self.bench.onramp, None, 20_000, 2, 100, lambda _: None))
         contenders.found = found
         options: dict[str, Any] = {"named": []} | more
@@ -74,6 +74,7 @@ class OrderTest(MadeUp):
     def test_statements_that_wait_are_asked_of_all_but_fixed_numbers(self) -> None:
         found = [(record["way"], record["connections"], record["contender"]) for record in self.records("sleep")]
         self.assertEqual(found[:4], [("1 ms", clients, key) for clients in (4, 8) for key in ("mariadb", "onramp-default")])
+        self.assertEqual(found[-2:], [("1000 ms", 64, key) for key in ("mariadb", "onramp-default")])
         self.assertIn("--sleep-time 50", self.commands())
 
     def test_contenders_take_turns_and_every_second_round_the_last_one_is_the_first(self) -> None:
@@ -106,9 +107,16 @@ class OrderTest(MadeUp):
         self.assertEqual(found, [(key, way) for key in ("mariadb", "onramp-default", "onramp-16") for way in ways])
 
     def test_who_is_named_takes_part_where_loads_follow_each_other(self) -> None:
-        records = self.records("changes", named=["onramp-4"])
+        records = self.records("changes", named=["onramp-4", PAIRED[0][0]])
+        self.assertNotIn(PAIRED[0][0], {record["contender"] for record in records})
         self.assertIn("onramp-4", {record["contender"] for record in records})
         self.assertEqual(records[0]["rates"], [500.0, 500.0])
+
+    def test_halves_come_from_addresses_of_their_own_and_leave_a_record_each(self) -> None:
+        records = self.records("mix")
+        self.assertEqual([(record["contender"], record["way"]) for record in records], [
+            (key, half) for key in ("mariadb", "onramp-default", PAIRED[0][0]) for half in ("waiting", "reading")])
+        self.assertIn("--local-address 127.0.0.2", self.commands())
 
     def test_arguments_choose_parts_rounds_and_times(self) -> None:
         words = ["--only", "changes", "--rounds", "1", "--seconds", "5", "--phase", "6", "--onramp", str(self.bench.onramp)]
@@ -168,6 +176,14 @@ class PageTest(MadeUp):
         self.assertEqual(shares(book, "fixed", "point_select", 64), [0.95, 0.99, 0.9])
         self.assertEqual(spread([0.95, 0.99, 0.9]), "0.95 (0.90 to 0.99)")
         self.assertIn("| Onramp : the best fixed | 0.95 (0.90 to 0.99) |", limit_page(book))
+
+    def test_halves_are_compared_with_the_pair_whose_worse_half_is_the_best(self) -> None:
+        rates = {"onramp-default": (90.0, 40.0), "onramp-16-4": (100.0, 10.0), "onramp-64-16": (90.0, 50.0), "onramp-256-64": (20.0, 60.0)}
+        book = self.book() | {"records": [
+            {"section": "mix", "round": 1, "contender": key, "connections": 256, "way": way, "per_second": rate}
+            for key, both in rates.items() for way, rate in zip(("waiting", "reading"), both, strict=True)]}
+        self.assertEqual([beside_the_pair(book, "mix", way, 256) for way in ("waiting", "reading")], [[1.0], [0.8]])
+        self.assertIn("| Onramp : the best pair | 1.00 | 0.80 |", limit_page(book))
 
     def test_a_load_is_followed_from_where_two_seconds_in_a_row_are_as_good_as_the_best(self) -> None:
         self.assertEqual(seconds_until([50.0, 100.0, 50.0, 100.0, 100.0, 95.0, 97.0], 95.0), "1.50")
