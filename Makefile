@@ -221,7 +221,7 @@ compare-overload:
 	cargo build --release --locked --package onramp
 	exec python3 tests/benchmark/overload.py $(ARGUMENTS)
 
-# Three rounds of about half an hour; `make compare-limit ARGUMENTS="--rounds 1 --only changes"` takes eight minutes.
+# Three rounds of about an hour; `make compare-limit ARGUMENTS="--rounds 1 --only cold-disk"` takes eight minutes.
 compare-limit:
 	@.ci/install test
 	cargo build --release --locked --package onramp

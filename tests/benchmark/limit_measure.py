@@ -1,19 +1,21 @@
 """What is measured of limits that find themselves: against none, against the server's own pool, and against every fixed number."""
 
 import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from contenders import Contender
-from load import Run
-from measure import Comparison, Plan, Record
+from contenders import Address, Contender, Contenders
+from front_ends import Onramp, Relay
+from load import Bench, Run, readings
+from measure import Comparison, Plan, Record, used
 from processes import Failed
 from servers import CROWD_ROWS, Server
 from stream import Stream
 
 # In the order in which a round goes through them.
-LIMIT_SECTIONS = ["sleep", "fixed", "mix", "accounts", "changes"]
+LIMIT_SECTIONS = ["sleep", "fixed", "mix", "accounts", "changes", "cold-disk", "far"]
 
 # Numbers of permits by hand.
 FIXED = [4, 8, 16, 32, 64, 128]
@@ -63,9 +65,16 @@ CROWDS += [(f"{number:,} schema{'' if number == 1 else 's'}", ("--schemas", str(
 Load = tuple[str, list[str], int]
 # Those that follow each other.
 LOADS: list[Load] = [("waiting", WAITING, 512), ("reading", ["point_select"], 512), ("reading and writing", ["oltp_read_write"], 512)]
+# And before a server that is far: few statements of some length, so that a relay can hand them on with a small part of a processor.
+FAR_LOADS: list[Load] = [
+    ("waiting", ["sleep", "--sleep-time", "50"], 256), ("reading", ["sum_range", "--range-size", "1000"], 256),
+    ("reading and writing", ["oltp_read_write", "--range-size", "500"], 256)]
 # Seconds within which the limit has to have followed; and that a load lasts at least, so that as many show where it ended.
 FOLLOWING = 3.0
 SHORTEST = 2 * FOLLOWING
+# A server whose data are not in memory: the tables take eight times as much, and the system keeps none of it, so that each point select
+# reads from the disk once.
+COLD_DISK = ["--innodb-buffer-pool-size=16M", "--innodb-flush-method=O_DIRECT"]
 
 
 def in_a_row(loads: list[Load]) -> list[Load]:
@@ -74,12 +83,18 @@ def in_a_row(loads: list[Load]) -> list[Load]:
     return [*loads, (f"{name} once more", workload, clients)]
 
 
+def at_distance(milliseconds: float, name: str) -> str:
+    """What a load before a far server is called in the records."""
+    return f"{milliseconds:g} ms away, {name}"
+
+
 @dataclass(frozen=True)
 class LimitPlan(Plan):
     """How much is measured."""
 
     phase: float  # seconds that each load lasts where loads follow each other
     sleep_steps: list[int]  # numbers of clients whose statements wait
+    distances: list[float]  # milliseconds, there and back
     named: list[str]  # contenders that take part where loads follow each other, beside the usual ones
 
 
@@ -89,12 +104,18 @@ class LimitComparison(Comparison):
 
     plan: LimitPlan
 
+    def __init__(self, plan: LimitPlan, contenders: Contenders, cold: Contenders, bench: Bench, say: Callable[[str], None]) -> None:
+        """`cold` are the same contenders, with COLD_DISK. `say` gets a line for each measurement."""
+        super().__init__(plan, contenders, bench, say)
+        self.cold = cold
+
     def run(self, after_round: Callable[[], None]) -> None:
         """Everything, into `records`. `after_round` is called whenever a round is complete."""
         sections: dict[str, Callable[[int], None]] = {
-            "sleep": self._sleep, "fixed": self._fixed, "mix": self._mix, "accounts": self._accounts, "changes": self._changes}
+            "sleep": self._sleep, "fixed": self._fixed, "mix": self._mix, "accounts": self._accounts, "changes": self._changes,
+            "cold-disk": self._cold_disk, "far": self._far}
         # They have shown that they can be started. Beside others they would take part in dividing the server, and have a share of the processors.
-        for contender in self.contenders.found:
+        for contender in [*self.contenders.found, *self.cold.found]:
             self._end(contender)
         if "accounts" in self.plan.sections:
             for server in self._servers(self._of(IN_ACCOUNTS, 1)):
@@ -104,9 +125,9 @@ class LimitComparison(Comparison):
                 sections[name](number)
             after_round()
 
-    def _of(self, keys: list[str], number: int) -> list[Contender]:
+    def _of(self, keys: list[str], number: int, contenders: Contenders | None = None) -> list[Contender]:
         """These, in the order of a round."""
-        found = [each for each in self.contenders.found if each.key in keys]
+        found = [each for each in (contenders or self.contenders).found if each.key in keys]
         return found if number % 2 else found[::-1]
 
     @property
@@ -147,6 +168,45 @@ class LimitComparison(Comparison):
     def _changes(self, number: int) -> None:
         for contender in self._of(self._in_changes, number):
             self._loads("changes", number, contender, in_a_row(LOADS))
+
+    def _cold_disk(self, number: int) -> None:
+        for contender in self._of(self._in_changes, number, self.cold):
+            self._loads("cold-disk", number, contender, in_a_row(LOADS))
+
+    def _far(self, number: int) -> None:
+        contenders = self._of(self._in_changes, number)
+        if number == 1 and contenders:
+            self._ceiling(contenders[0])
+        for distance in self.plan.distances:
+            loads = [(at_distance(distance, name), workload, clients) for name, workload, clients in in_a_row(FAR_LOADS)]
+            for contender in contenders:
+                with self._at_distance(contender, distance) as (far, relay):
+                    self._loads("far", number, far, loads, relay)
+
+    def _ceiling(self, contender: Contender) -> None:
+        """How much a relay that delays nothing can hand on: what is measured through one has to stay well below."""
+        direct = dataclasses.replace(contender, front=None)
+        with self._at_distance(direct, 0.0) as (far, _):
+            self._measure("relay", 1, far, far.tcp, Run("point_select", LONG_CLIENTS, self.plan.seconds, self.plan.warmup))
+
+    @contextlib.contextmanager
+    def _at_distance(self, contender: Contender, milliseconds: float) -> Iterator[tuple[Contender, Relay]]:
+        """The same contender with a relay before its server."""
+        folder = self.bench.folder / f"relay-{len(self.records)}"
+        relay = Relay(f"a relay of {milliseconds:g} ms", folder, contender.server, milliseconds)
+        try:
+            with contextlib.suppress(Failed):  # without it nothing can be measured, which says so
+                self.contenders.restart_the_dead(dataclasses.replace(contender, front=None))
+                relay.start()
+            if isinstance(contender.front, Onramp):
+                contender.front.reach(relay.port)
+                yield contender, relay
+            else:
+                yield dataclasses.replace(contender, tcp=Address(port=relay.port)), relay
+        finally:
+            if isinstance(contender.front, Onramp):
+                contender.front.reach(None)
+            relay.stop()
 
     def _figure(self, section: str, number: int, contender: Contender, run: Run, way: str) -> None:
         with self._afresh(contender):
@@ -196,25 +256,33 @@ class LimitComparison(Comparison):
         for each in found:
             self._tell(each, f"{each.get('per_second', 0.0):,.0f} events/s")
 
-    def _loads(self, section: str, number: int, contender: Contender, loads: list[Load]) -> None:
+    def _loads(self, section: str, number: int, contender: Contender, loads: list[Load], relay: Relay | None = None) -> None:
         """All loads of a contender follow each other, in one process; those of another cannot come between."""
         with self._afresh(contender):
             for name, workload, clients in loads:
-                self._load_of(section, number, contender, name, workload, clients)
+                self._load_of(section, number, contender, name, workload, clients, relay)
         self._settle(contender)
 
-    def _load_of(self, section: str, number: int, contender: Contender, way: str, workload: list[str], clients: int) -> None:
+    def _load_of(self, section: str, number: int, contender: Contender, way: str, workload: list[str], clients: int,
+                 relay: Relay | None) -> None:
         record: Record = self._record(section, number, contender, clients) | {"way": way}
         stream: Stream | None = None
         try:
             self.contenders.restart_the_dead(contender)
+            if relay is not None and not relay.program.running:
+                raise Failed(f"{relay.name} ended: {relay.program.last_words()}")
+            parts = {} if relay is None else {"relay": relay.program.pid}
+            before, since = readings(parts), time.monotonic()
             stream = Stream(self.bench, contender.tcp, "load", workload, clients, self.plan.phase, [])
             stream.wait_for_clients()
             begun = stream.begun
             ended_well(stream)
+            now = time.monotonic()
             record |= {
-                "per_second": stream.rate(begun + FOLLOWING, time.monotonic()), "following": stream.rate(begun, begun + FOLLOWING),
+                "per_second": stream.rate(begun + FOLLOWING, now), "following": stream.rate(begun, begun + FOLLOWING),
                 "rates": [line.events for line in stream.lines]}
+            if relay is not None:
+                record["relay"] = used(before, readings(parts)) / (now - since)
         except Failed as failure:
             record["failure"] = str(failure)
         finally:

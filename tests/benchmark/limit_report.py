@@ -8,7 +8,7 @@ from typing import Any
 from book import Book, good, rounds, select, steps
 from command_line import USUAL_SERVER, of_server
 from limit_measure import (
-    CROWDS, FOLLOWING, HALF, HALVES, LOADS, LONG_CLIENTS, LONG_SECONDS, LONG_SLEEP, SLEEPS, WORKLOADS, in_a_row)
+    CROWDS, FAR_LOADS, FOLLOWING, HALF, HALVES, LOADS, LONG_CLIENTS, LONG_SECONDS, LONG_SLEEP, SLEEPS, WORKLOADS, at_distance, in_a_row)
 from report import skipped, where
 from stream import INTERVAL
 from tables import Notes, counted, digits, joined, ratio, table, whole
@@ -42,7 +42,11 @@ def limit_page(book: Book) -> str:
                 "Onramp : the best fixed"),
         halves(book),
         crowds(book),
-        followed(book, "changes", "### Loads that follow each other", "", loads)]
+        followed(book, "changes", "### Loads that follow each other", "", loads),
+        followed(book, "cold-disk", "### The same with a cold disk",
+                 "The server has 16 MB of memory for 130 MB of data, and the system keeps none of it: a point select is a read from the disk. ", loads),
+        *(followed(book, "far", f"### Loads that follow each other, {distance:g} ms away", beside_the_relay(book, distance),
+                   [at_distance(distance, name) for name, _, _ in in_a_row(FAR_LOADS)]) for distance in book["plan"].get("distances", []))]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(each for part in parts for each in part)).strip() + "\n"
 
 
@@ -117,6 +121,18 @@ def seconds_until(rates: list[float], rate: float) -> str:
         if rates[number] >= rate and statistics.fmean(rates[number:number + LINES]) >= rate:
             return digits(number * INTERVAL)
     return "never"
+
+
+def beside_the_relay(book: Book, distance: float) -> str:
+    """What makes the distance, and that it is not what is measured."""
+    ceiling = [record["per_second"] for record in good(select(book, "relay"))]
+    ways = {at_distance(distance, name) for name, _, _ in in_a_row(FAR_LOADS)}
+    used = [record["relay"] for record in good(select(book, "far")) if record["way"] in ways]
+    if not used:
+        return ""
+    told = f"; between {LONG_CLIENTS} clients and a server it could hand on {whole(ceiling[0])} point selects a second" if ceiling else ""
+    return (f"A relay hands on what the server answers {distance:g} ms later, and took at most {ratio(max(used))} of a processor{told}. So "
+            "that it has little to do, those who wait do so for 50 ms, those who read add up 1,000 rows, and ranges of transactions have 500. ")
 
 
 def halves(book: Book) -> list[str]:

@@ -6,9 +6,9 @@ from unittest import mock
 import limit_measure
 from book import Book
 from contenders import Contender, Contenders, Setting
-from front_ends import Onramp
+from front_ends import Onramp, Relay
 from limit import parse, plan_of
-from limit_measure import LOADS, ONRAMPS, PAIRED, LimitComparison, LimitPlan
+from limit_measure import LOADS, ONRAMPS, PAIRED, LimitComparison, LimitPlan, in_a_row
 from limit_report import beside_the_pair, limit_page, markers, seconds_until, shares, spread
 from processes import Program
 from test_pool import REPORT, MadeUp
@@ -38,12 +38,13 @@ class OrderTest(MadeUp):
     def comparison_of(self, section: str, rounds: int = 1, **more: Any) -> LimitComparison:
         """Of a server by itself and three Onramps, when it is done."""
         found = [self.contender("mariadb"), *(self.front(key) for key in ("onramp-default", "onramp-4", "onramp-16", PAIRED[0][0]))]
-        contenders = Contenders(Setting(self.folder, self.bench.onramp, None, 20_000, 2, 100, lambda _: None))
-        contenders.found = found
-        options: dict[str, Any] = {"named": []} | more
+        usual, cold = (
+            Contenders(Setting(self.folder, self.bench.onramp, None, 20_000, 2, 100, lambda _: None)) for _ in range(2))
+        (cold if section == "cold-disk" else usual).found = found
+        options: dict[str, Any] = {"distances": [1.0], "named": []} | more
         plan = LimitPlan(rounds=rounds, seconds=0.1, warmup=0.0, steps=[4, 8], beyond=[], idle=[], sections=[section], phase=0.1,
                          sleep_steps=[4, 8], **options)
-        comparison = LimitComparison(plan, contenders, self.bench, lambda _: None)
+        comparison = LimitComparison(plan, usual, cold, self.bench, lambda _: None)
         comparison.run(lambda: None)
         return comparison
 
@@ -100,6 +101,9 @@ class OrderTest(MadeUp):
     def test_all_loads_of_a_contender_follow_each_other_and_then_the_next_one_comes(self) -> None:
         self.follow_each_other("changes")
 
+    def test_with_a_cold_disk_the_other_servers_are_asked(self) -> None:
+        self.follow_each_other("cold-disk")
+
     def follow_each_other(self, section: str) -> None:
         """All loads of each contender."""
         found = [(record["contender"], record["way"]) for record in self.records(section)]
@@ -118,10 +122,30 @@ class OrderTest(MadeUp):
             (key, half) for key in ("mariadb", "onramp-default", PAIRED[0][0]) for half in ("waiting", "reading")])
         self.assertIn("--local-address 127.0.0.2", self.commands())
 
+    def test_a_far_server_is_reached_through_a_relay_that_ends(self) -> None:
+        relays = list[Relay]()
+        original = Relay.start
+
+        def start(relay: Relay) -> None:
+            original(relay)
+            relays.append(relay)
+
+        with mock.patch.object(Relay, "start", start), mock.patch("front_ends.greets", return_value=True):
+            comparison = self.comparison_of("far")
+        records = [record for record in comparison.records if record["section"] == "far"]
+        self.assertEqual([record["contender"] for record in records[::4]], ["mariadb", "onramp-default", "onramp-16"])
+        self.assertEqual(records[0]["way"], "1 ms away, waiting")
+        self.assertTrue(all("relay" in record for record in records), records)
+        self.assertIn(f"--port {relays[1].port}", self.commands())
+        self.assertFalse([relay for relay in relays if relay.program.running])
+        for contender in comparison.contenders.found:
+            if contender.front is not None:
+                self.assertIn("socket=", contender.front.program.environment["ONRAMP_BACKEND"])
+
     def test_arguments_choose_parts_rounds_and_times(self) -> None:
-        words = ["--only", "changes", "--rounds", "1", "--seconds", "5", "--phase", "6", "--onramp", str(self.bench.onramp)]
+        words = ["--only", "cold-disk", "--rounds", "1", "--seconds", "5", "--phase", "6", "--onramp", str(self.bench.onramp)]
         plan = plan_of(parse(words))
-        self.assertEqual((plan.sections, plan.rounds, plan.seconds, plan.phase), (["changes"], 1, 5.0, 6.0))
+        self.assertEqual((plan.sections, plan.rounds, plan.seconds, plan.phase), (["cold-disk"], 1, 5.0, 6.0))
         self.assertEqual(plan.sleep_steps, [64, 512, 4_000])
 
 
@@ -189,3 +213,20 @@ class PageTest(MadeUp):
         self.assertEqual(seconds_until([50.0, 100.0, 50.0, 100.0, 100.0, 95.0, 97.0], 95.0), "1.50")
         self.assertEqual(seconds_until([100.0, 100.0, 100.0, 100.0], 95.0), "0")
         self.assertEqual(seconds_until([100.0, 100.0], 95.0), "never")
+
+    def test_loads_that_follow_each_other_have_a_part_for_each_place(self) -> None:
+        record = {"round": 1, "connections": 256, "per_second": 100.0, "following": 80.0, "rates": [80.0] * 2 + [100.0] * 8, "relay": 0.12}
+        book = self.book()
+        book["plan"]["distances"] = [5.0]
+        book["records"] = [
+            {"section": section, "contender": key, "way": way} | record for section, ways in (
+                ("changes", [name for name, _, _ in in_a_row(LOADS)]), ("cold-disk", ["reading"]), ("far", ["5 ms away, waiting"]))
+            for way in ways for key in ("mariadb", "onramp-default")]
+        book["records"].append({"section": "relay", "contender": "mariadb"} | record | {"per_second": 20_000.0})
+        page = limit_page(book)
+        self.assertIn("### The same with a cold disk", page)
+        self.assertIn("### Loads that follow each other, 5 ms away", page)
+        self.assertIn("at most 0.12 of a processor", page)
+        self.assertIn("20,000 point selects a second", page)
+        self.assertIn("| Onramp | 1.00 |", page)
+        self.assertIn("| Onramp : the best of the others | 1.00 | 1.00 | 1.00 | 1.00 |", page)
