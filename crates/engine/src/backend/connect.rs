@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// Borrows the parts that say where a backend comes from for a statement that lacks one.
-    fn taking_places(&mut self) -> TakingPlaces<'_> {
+    pub(super) fn taking_places(&mut self) -> TakingPlaces<'_> {
         let knows_primary = self.following.knows_primary(self.settings.cluster.several);
         let (_, parties, clients, servers) = self.queues();
         TakingPlaces { parties, knows_primary, clients, servers }

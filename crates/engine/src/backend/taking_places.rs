@@ -190,8 +190,9 @@ impl TakingPlaces<'_> {
         Some(place)
     }
 
-    /// Takes the room of an idle backend of the account that has other capabilities, or rights from before, for a backend of this login: one that
-    /// nobody has needed for a while, or any where the login has lacked one for as long. So each keeps what it has got for that time.
+    /// Takes the room of an idle backend of the account that has other capabilities, or rights from before, and comes for no statement in front,
+    /// for a backend of this login: one that nobody has needed for a while, or any where the login has lacked one for as long. So each
+    /// keeps what it has got for that time.
     fn take_room(&mut self, login: Login, to_come: &mut ToCome) -> Option<Place> {
         let Parties { now, logins, .. } = self.parties;
         let server = &mut self.servers[to_come.server];
@@ -201,12 +202,15 @@ impl TakingPlaces<'_> {
             let other = &logins.identities.identity(backend.account.identity).account;
             (&other.user, &other.host) == (&account.user, &account.host)
         };
-        let may_be_taken = |&&idle: &&BackendKey| {
-            let backend = &server.backends[idle];
+        let is_own = |backend: &Backend| (backend.account.identity, backend.login.class) == login;
+        // What comes for a statement in front of this one is not among those to come any more.
+        let may_be_taken = |&&key: &&BackendKey| {
+            let backend = &server.backends[key];
             let unused = now.since(backend.since) >= LONGEST_WAIT;
-            is_of_account(backend) && (unused || (lacks_for >= LONGEST_WAIT && !backend.opened.fresh))
+            let may_go = unused || (lacks_for >= LONGEST_WAIT && !backend.opened.fresh);
+            may_go && backend.is_idle() && is_of_account(backend) && !is_own(backend)
         };
-        let &idle = server.idle.iter().find(may_be_taken)?;
+        let &idle = to_come.backends.iter().find(may_be_taken)?;
         server.backends[idle].account.successor = Successor::Here(login.0);
         to_come.backends.retain(|&own| own != idle);
         Some(Place::InAccount(idle))
@@ -259,5 +263,54 @@ impl TakingPlaces<'_> {
     /// Says whether an attempt to connect to a server makes sense now. For that the primary has to be known.
     pub(super) fn may_connect(&self, server: ServerKey) -> bool {
         self.servers[server].may_connect_now(self.parties.now) && self.knows_primary
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::Capabilities;
+
+    use super::*;
+    use crate::backend::Phase;
+    use crate::client::commands::tests::{engine, open_backends};
+    use crate::engine::Engine;
+    use crate::ids::client_key;
+    use crate::settings::Settings;
+
+    /// Makes an engine with three clients of one account, which has no more room. Its only backend has been idle for long, and is of the login of
+    /// the first two clients.
+    fn with_full_account() -> Engine {
+        let mut engine = engine(3, Settings::default());
+        let primary = engine.servers.primary().key;
+        engine.servers.primary_mut().reachability.answered();
+        let backend = open_backends(&mut engine, &[primary])[0];
+        engine.servers[backend].set_phase(Phase::Ready);
+        engine.servers[primary].put_idle(backend);
+        engine.clients[client_key(2)].capabilities = Capabilities::FOUND_ROWS;
+        engine.now = engine.now + LONGEST_WAIT;
+        let identity = engine.servers[backend].account.identity;
+        engine.logins.identities.takes_no_more(identity, engine.now);
+        engine
+    }
+
+    /// Returns the places for statements of these clients, which wait in this order.
+    fn places(engine: &mut Engine, clients: &[u32]) -> Vec<Option<Place>> {
+        let waiting: Vec<_> = clients.iter().map(|&number| client_key(number)).collect();
+        let mut taking = engine.taking_places();
+        let mut to_come = taking.to_come(taking.servers.primary().key, 16);
+        waiting.iter().map(|&key| taking.place_for(key, &waiting, &mut to_come)).collect()
+    }
+
+    #[test]
+    fn a_full_account_leaves_no_room_to_itself() {
+        let mut engine = with_full_account();
+        assert!(matches!(places(&mut engine, &[0, 1])[..], [None, None]));
+    }
+
+    #[test]
+    fn room_of_a_full_account_goes_to_other_capabilities_where_nothing_in_front_waits_for_the_backend() {
+        let mut engine = with_full_account();
+        assert!(matches!(places(&mut engine, &[0, 2])[..], [None, None]));
+        assert!(matches!(places(&mut engine, &[2, 0])[..], [Some(Place::InAccount(_)), None]));
     }
 }
