@@ -530,9 +530,12 @@ impl Server {
     }
 }
 
-/// Whether a text is one of those by which checks find out what a server is and how far it has come.
+/// Whether a text is one of those by which checks find out what a server is and how far it has come, or the one that comes before these on a new
+/// connection.
 fn is_asked_by_checks(text: &[u8]) -> bool {
-    text.starts_with(b"SHOW ") || text.starts_with(b"SELECT @@global.gtid_executed")
+    text.starts_with(b"SHOW ")
+        || text.starts_with(b"SELECT @@global.gtid_executed")
+        || text.starts_with(b"SET @@session.wsrep_sync_wait")
 }
 
 /// Whether a command changes the row that everybody wants.
@@ -564,3 +567,6 @@ impl Conversation {
 fn too_many_connections() -> ServerError {
     ServerError::new(1040, "08004", "Too many connections")
 }
+
+#[cfg(test)]
+mod tests;
