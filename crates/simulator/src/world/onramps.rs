@@ -78,6 +78,8 @@ pub(super) struct Slot {
     pub(super) program: usize,
     /// That of the server.
     pub(super) server: usize,
+    /// The connection on which it has that: sessions of a server that was started anew may have the numbers of those before.
+    pub(super) link: Link,
     /// Since when it has that, and goes on.
     pub(super) since: u64,
     /// Whether it says that its statements wait, and since when that is so.

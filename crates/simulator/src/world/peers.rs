@@ -41,16 +41,18 @@ impl<P: Subject> World<P> {
             {
                 let is_service = server.database.users.get(&session).is_some_and(|user| user == SERVICE_USER);
                 let link = server.link_of(session).filter(|_| is_service);
-                let Some(way) = link.and_then(|link| self.ways.get(&link)) else { continue };
+                let way = link.and_then(|link| Some((link, self.ways.get(&link)?)));
+                let Some((link, way)) = way else { continue };
                 let at_work = (at_work.contains(&(slot, session)), now);
-                let of_it = Slot { program: way.origin.program, server: way.server, since: now, at_work };
+                let (program, server) = (way.origin.program, way.server);
+                let of_it = Slot { program, server, link, since: now, at_work };
                 held.insert((place, slot, session), of_it);
             }
         }
         let Some(onramps) = &mut self.onramps else { return };
         onramps.former.extend(former.into_iter().map(|key| (key, now)));
         onramps.slots.retain(|key, before| {
-            let stays = held.get(key).is_some_and(|held| held.program == before.program);
+            let stays = held.get(key).is_some_and(|held| held.link == before.link);
             if !stays {
                 onramps.former.insert(*key, now);
             }
