@@ -355,6 +355,14 @@ impl Checkers {
         });
     }
 
+    /// See [`Ledger::overwritten`].
+    pub fn overwritten(&mut self, row: &Row, older: Token, newer: Token) {
+        self.in_ledger(|ledger| {
+            ledger.overwritten(row, older, newer);
+            Ok(())
+        });
+    }
+
     /// See [`Ledger::sent_to_server`].
     pub fn sent_to_server(&mut self, tokens: &[Token]) {
         if let Some(ledger) = &mut self.ledger {

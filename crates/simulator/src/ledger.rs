@@ -192,6 +192,15 @@ impl Ledger {
         self.fates.lost = self.lost.len() as u64;
     }
 
+    /// A server that has had this row's version by `newer` shows the one by `older` from now on, which another server had alone until then. GTIDs say
+    /// that it has both, so that nobody who is led to it can know: for clients all behind the older one, up to the newer, is lost.
+    pub fn overwritten(&mut self, row: &Row, older: Token, newer: Token) {
+        let between =
+            self.writers.get(row).into_iter().flat_map(|it| it.range(older.number + 1..=newer.number));
+        let tokens = between.map(|&number| Token { number, ..older }).collect();
+        self.lost(tokens);
+    }
+
     /// Statements have left for a server.
     pub fn sent_to_server(&mut self, tokens: &[Token]) {
         self.sent.extend(tokens);
@@ -400,6 +409,25 @@ mod tests {
         ledger.lost(vec![token(5)]);
         assert!(read(&mut ledger, 3));
         assert_eq!(ledger.fates.older_reads, 2);
+    }
+
+    #[test]
+    fn of_a_row_that_is_overwritten_that_is_lost_which_is_behind_the_older_version() {
+        let mut ledger = Ledger::default();
+        for committed in commits([3, 5, 8, 9]) {
+            ledger.committed(&committed, false).expect("nobody was told otherwise");
+        }
+        ledger.overwritten(&("versions_1_0".to_owned(), 1), token(5), token(8));
+        let read = |ledger: &mut Ledger, written, found| {
+            let expected = Expected::Reply(shows(written));
+            ledger.read(KEY, &expected, &shows(found), Promise::Primary).is_ok()
+        };
+        assert_eq!([8, 5, 3].map(|found| read(&mut ledger, 8, found)), [true, true, false]);
+        assert_eq!(
+            [9, 8, 5].map(|found| read(&mut ledger, 9, found)),
+            [true, false, false],
+            "that came later"
+        );
     }
 
     fn question(ledger: &Ledger, promise: Promise) -> Question {

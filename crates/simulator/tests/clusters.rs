@@ -23,6 +23,9 @@ const ALL_SEEDS: u64 = 100;
 /// Runs that once went wrong: seed and number of workers.
 const REGRESSIONS: &str = include_str!("../seeds/clusters.txt");
 
+/// The same of those with MySQLs.
+const REGRESSIONS_OF_MYSQLS: &str = include_str!("../seeds/mysqls.txt");
+
 /// The same of those for many checks of reads.
 const REGRESSIONS_OF_READERS: &str = include_str!("../seeds/reads.txt");
 
@@ -178,6 +181,9 @@ fn reads_stay_in_the_zone_and_go_elsewhere_while_it_is_empty() {
 fn runs_that_once_went_wrong_stay_right() {
     for (seed, workers) in kept(REGRESSIONS) {
         check(std::iter::once(seed), workers);
+    }
+    for (seed, workers) in kept(REGRESSIONS_OF_MYSQLS) {
+        check_all(std::iter::once(Parameters::of_cluster(seed, 0).with_mysql().with_workers(workers)));
     }
     for (seed, workers) in kept(REGRESSIONS_OF_READERS) {
         let outcome = run_engine(Parameters::of_reads(seed, 0).with_workers(workers), false);

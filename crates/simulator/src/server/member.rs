@@ -13,6 +13,7 @@ use super::lexer::{Lexeme, pieces};
 use super::mysql;
 use super::reply::{Answer, ServerError, Value};
 use super::session::Session;
+use crate::ledger::Row;
 use crate::token::Token;
 
 /// The number of a server in its cluster, from 1: its `server_id`.
@@ -170,6 +171,12 @@ impl Member {
     /// have been on its way to replicas.
     pub fn known(&self, program: usize) -> Shown {
         self.shown.get(&program).map(|shown| shown[1].clone()).unwrap_or_default()
+    }
+
+    /// Whether this statement has written a row in what it has got before that transaction.
+    fn has_written_before(&self, gtid: Gtid, row: &Row, token: Token) -> bool {
+        let mut before = self.log.iter().take_while(|committed| committed.gtid != gtid);
+        before.any(|committed| committed.rows().any(|(written, by)| written == *row && by == token))
     }
 
     /// What it shows to whoever asks.
@@ -369,6 +376,27 @@ impl Database {
         let committed = member.commit(changes, tokens);
         committed.put_committed(&mut self.committed_rows);
         self.news.push(committed);
+    }
+
+    /// The rows of which a replica that carries these out of its source comes to an older version than it has: each with the statement that wrote the older one
+    /// and the one that wrote the newer. Servers look for a row by its key alone. So one of which the replica has a newer version, written where the
+    /// older one was not known, is overwritten without a word. Where the source itself has them in this order it is no such row.
+    pub fn overwrites(&self, source: &Member, next: &[Rc<Committed>]) -> Vec<(Row, Token, Token)> {
+        let mut present: BTreeMap<Row, Token> = BTreeMap::new();
+        let mut overwritten = Vec::new();
+        for committed in next {
+            for (row, older) in committed.rows() {
+                let found = || Token::find_all(self.committed_rows.get(&row)?.as_bytes()).pop();
+                if let Some(newer) = present.get(&row).copied().or_else(found)
+                    && (newer.key == older.key && newer.number > older.number)
+                    && !source.has_written_before(committed.gtid, &row, newer)
+                {
+                    overwritten.push((row.clone(), older, newer));
+                }
+                present.insert(row, older);
+            }
+        }
+        overwritten
     }
 
     /// A replica gets what comes next of its source.

@@ -529,6 +529,7 @@ impl<P: Subject> World<P> {
                     Some(cluster) if cluster.drawn.any_order => in_any_order(next, &mut cluster.random),
                     _ => next,
                 };
+                self.note_overwritten(place, source, &next);
                 self.carry_out(place, next);
             }
             Ok(_) => {}

@@ -1,5 +1,7 @@
 //! What a run with several servers has stored where, and what it has been sent: seen from outside of the program.
 
+use std::rc::Rc;
+
 use engine::{Behind, compare_positions};
 
 use super::World;
@@ -7,7 +9,7 @@ use super::driver::Life;
 use crate::network::Parcel;
 use crate::server::Link;
 use crate::server::kind::Kind;
-use crate::server::member::Shown;
+use crate::server::member::{Committed, Shown};
 use crate::subject::Subject;
 use crate::token::Token;
 
@@ -45,6 +47,20 @@ impl<P: Subject> World<P> {
         let missing = others.filter(|committed| !own.has(committed.gtid));
         let lost: Vec<Token> = missing.flat_map(|committed| committed.tokens.iter().copied()).collect();
         self.checkers.lost(lost);
+    }
+
+    /// A replica is about to carry this out of its source.
+    pub(super) fn note_overwritten(&mut self, place: usize, source: usize, next: &[Rc<Committed>]) {
+        let overwritten = self.servers[place].database.overwrites(self.member(source), next);
+        for (row, older, newer) in overwritten {
+            self.note(format_args!(
+                "server {} has {newer} in {} {}, and puts {older} there, which is older",
+                place + 1,
+                row.0,
+                row.1
+            ));
+            self.checkers.overwritten(&row, older, newer);
+        }
     }
 
     /// GTIDs say of two servers what is so, in the forms of both kinds of servers.

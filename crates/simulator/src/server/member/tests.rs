@@ -88,3 +88,31 @@ fn a_session_that_may_only_read_writes_nothing() {
         statements::execute(&mut own, &mut primary, "UPDATE versions_1_0 SET value = 'a' WHERE id = 1", None);
     assert_eq!(refused.map_err(|error| error.code), Err(1792));
 }
+
+/// Two MySQLs that have each written what the other lacks, and become a replica of the other as they are: who carries out the older version behind
+/// the newer one shows the older one, and says that it has both.
+#[test]
+fn a_replica_that_keeps_its_own_may_put_an_older_version_in_the_place_of_a_newer_one() {
+    let (mut first, mut second, mut own) = (server(1), server(2), session());
+    second.member.as_mut().expect("it is one of several").read_only = false;
+    write(&mut own, &mut second, 1);
+    let older = std::mem::take(&mut second.news);
+    write(&mut own, &mut first, 2);
+    let newer = std::mem::take(&mut first.news);
+    let overwrites = |replica: &Database, source: &Database, next: &[Rc<Committed>]| {
+        let source = source.member.as_ref().expect("it is one of several");
+        let found = replica.overwrites(source, next).into_iter();
+        found.map(|(_, older, newer)| (older.number, newer.number)).collect::<Vec<_>>()
+    };
+    assert_eq!(overwrites(&second, &first, &newer), [], "the newer one comes behind the older one");
+    assert_eq!(overwrites(&first, &second, &older), [(1, 2)]);
+    second.replicate(newer.clone());
+    assert_eq!(overwrites(&first, &second, &older), [(1, 2)], "the source has them in the other order");
+    first.replicate(older.clone());
+    let versions = [&first, &second].map(|it| it.committed_version(TABLE, 1));
+    let has = [&first, &second].map(|it| it.member.as_ref().map(Member::mysql_position));
+    assert_eq!((versions, &has[0]), ([1, 2], &has[1]));
+    let mut copy = server(3);
+    copy.replicate(newer);
+    assert_eq!(overwrites(&copy, &first, &older), [], "the source itself has the older one behind the newer");
+}
