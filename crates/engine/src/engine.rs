@@ -67,7 +67,7 @@ pub struct Engine {
     pub(crate) resume: Resume,
     pub(crate) client_memory: ClientMemory,
     /// When idle clients and backends are looked through next.
-    pub(crate) next_sweep: Instant,
+    next_sweep: Instant,
     pub(crate) orders: Orders,
 }
 

@@ -54,14 +54,14 @@ impl Backend {
 
 /// The servers' backends, and all that one of them holds a part of.
 pub(crate) struct Building<'a> {
-    pub(crate) now: Instant,
-    pub(crate) settings: &'a Settings,
-    pub(crate) pool: &'a mut Pool,
-    pub(crate) logins: &'a mut Logins,
-    pub(crate) sessions: &'a mut SessionTables,
-    pub(crate) scheduling: &'a mut Scheduling,
-    pub(crate) servers: &'a mut Servers,
-    pub(crate) io: &'a mut Io,
+    pub(super) now: Instant,
+    pub(super) settings: &'a Settings,
+    pub(super) pool: &'a mut Pool,
+    pub(super) logins: &'a mut Logins,
+    pub(super) sessions: &'a mut SessionTables,
+    pub(super) scheduling: &'a mut Scheduling,
+    pub(super) servers: &'a mut Servers,
+    pub(super) io: &'a mut Io,
 }
 
 impl Building<'_> {

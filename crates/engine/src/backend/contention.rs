@@ -21,9 +21,9 @@ pub(crate) type KindInSchema = (u64, Option<Box<[u8]>>);
 #[derive(Debug, Default)]
 pub(crate) struct Contention {
     /// The contended kinds, each with the time until which it is taken for that.
-    pub(super) kinds: BTreeMap<KindInSchema, Instant>,
+    kinds: BTreeMap<KindInSchema, Instant>,
     /// The kinds that were contended, each with the time until which that is remembered.
-    pub(super) former: BTreeMap<KindInSchema, Instant>,
+    former: BTreeMap<KindInSchema, Instant>,
     /// Number of backends with [`crate::backend::Locks::contends`].
     pub(crate) in_work: u32,
 }

@@ -51,17 +51,17 @@ pub(crate) struct Lack {
     /// Error that the client gets.
     pub(crate) error: MySqlError,
     /// The limit that was reached, where it was one of ours, with its value.
-    pub(crate) limit: Option<(Limit, u64)>,
+    pub(super) limit: Option<(Limit, u64)>,
 }
 
 /// The parts that say why statements find no backend.
 pub(crate) struct WhyNoBackend<'a> {
-    pub(crate) now: Instant,
-    pub(crate) settings: &'a Settings,
-    pub(crate) pool: &'a Pool,
-    pub(crate) servers: &'a Servers,
-    pub(crate) following: &'a Following,
-    pub(crate) guests: Option<&'a Guests>,
+    pub(super) now: Instant,
+    pub(super) settings: &'a Settings,
+    pub(super) pool: &'a Pool,
+    pub(super) servers: &'a Servers,
+    pub(super) following: &'a Following,
+    pub(super) guests: Option<&'a Guests>,
 }
 
 impl WhyNoBackend<'_> {

@@ -107,10 +107,10 @@ pub(crate) struct Backend {
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
     pub(crate) holder: Option<ClientKey>,
     /// Right of the long statement that runs here, to its end.
-    pub(crate) runs_long: Option<Allowed>,
+    runs_long: Option<Allowed>,
     pub(crate) locks: Locks,
     /// Kind of the only reads that may share the backend, see [`crate::learned::digests::Digests::may_be_stuck`].
-    pub(crate) only_kind: Option<u64>,
+    only_kind: Option<u64>,
     /// True while nothing is read from the backend, because the client that gets the answer is slow to take it.
     pub(crate) paused: bool,
     pub(crate) afterwards: Afterwards,
@@ -121,7 +121,7 @@ pub(crate) struct Backend {
 /// Facts of how a backend was opened.
 pub(crate) struct Opened {
     /// The way in which we came by the backend's place.
-    pub(crate) origin: Origin,
+    origin: Origin,
     /// True until the first statement of a client runs on the backend.
     pub(crate) fresh: bool,
     /// The backend's number, where a check still has to prove which process the connection leads to ([`crate::cluster::process_proof`]).
@@ -135,15 +135,15 @@ pub(crate) struct BackendAccount {
     /// The identity that gives the backend its rights.
     pub(crate) identity: IdentityId,
     /// Knowledge of whether the backend still has these rights.
-    pub(crate) rights: BackendRights,
+    rights: BackendRights,
     /// Number of changes of accounts that had been seen when the first statement in flight here began.
-    pub(crate) began_at: u64,
+    began_at: u64,
     /// Time from which on the backend has been the identity's.
-    pub(crate) held_since: Instant,
+    held_since: Instant,
     #[expect(dead_code, reason = "the connection is one of the account's for as long as this is there")]
-    pub(super) connection: AccountConnection,
+    connection: AccountConnection,
     /// The user of the room that the server has for the backend, once it is closed.
-    pub(super) successor: Successor,
+    successor: Successor,
 }
 
 /// The statements that get the room of a backend of an account of which the server takes no more.
@@ -161,17 +161,17 @@ pub(super) enum Successor {
 #[derive(Debug, PartialEq)]
 pub(crate) struct BackendLogin {
     /// The capabilities that its clients must share.
-    pub(crate) class: Capabilities,
+    class: Capabilities,
     pub(crate) thread_id: u32,
-    pub(crate) capabilities: Capabilities,
+    capabilities: Capabilities,
     /// Agreement with the server; set once the login is over.
     established: Option<Established>,
     /// True where the login gave the backend no role: the server said so, or is one that has no roles.
     has_no_role: bool,
     /// Number of the login's collation.
-    pub(crate) collation: u8,
+    collation: u8,
     /// Character set of that collation, which COM_RESET_CONNECTION brings back.
-    pub(crate) charset: Charset,
+    charset: Charset,
 }
 
 /// The session on the server's side of a backend.
@@ -183,15 +183,15 @@ pub(crate) struct BackendSession {
     /// The `wait_timeout` that the backend's holder has set. None on a backend that nobody holds.
     pub(crate) wait_timeout: WaitTimeout,
     /// True while the session trackers are on. A reset turns them off.
-    pub(crate) trackers: bool,
+    trackers: bool,
     /// True while the server takes several statements in one text (COM_SET_OPTION).
-    pub(crate) multi_statements: bool,
+    multi_statements: bool,
     /// The statements that are prepared on the backend.
     pub(crate) prepared: prepared::Prepared,
     /// Changes that the stored code of a failed statement may have made, as long as the server has not told of them.
-    pub(crate) failed: Hidden,
+    failed: Hidden,
     /// The diagnostics that the server may keep there, and the client that they belong to.
-    pub(crate) diagnostics_area: diagnostics_area::DiagnosticsArea,
+    diagnostics_area: diagnostics_area::DiagnosticsArea,
 }
 
 /// The first of the requests in flight on a backend.
@@ -199,7 +199,7 @@ pub(crate) struct First {
     /// Earliest time at which the server can have begun with the request.
     pub(crate) since: Instant,
     /// True where nothing was in flight when the request was sent. Its time is then the way to the server and back, and the work there.
-    pub(crate) is_alone: bool,
+    is_alone: bool,
 }
 
 /// The use of a backend, for all workers to know.
@@ -207,7 +207,7 @@ pub(crate) struct First {
 pub(crate) struct Shown {
     pub(crate) serves: ServedClient,
     /// Set while the backend counts among those that its user uses: from its first statement until it is free again.
-    pub(crate) used: Option<Used>,
+    used: Option<Used>,
 }
 
 /// The locks that the statements on a backend are known to want.
@@ -253,10 +253,10 @@ pub(crate) enum Afterwards {
 /// One thing sent to the server and not yet answered.
 pub(crate) struct InFlight {
     pub(crate) owner: Owner,
-    pub(crate) reader: ReplyReader,
+    reader: ReplyReader,
     pub(crate) summary: Summary,
     /// Number of statements of our own that stand before the request in the same text.
-    pub(crate) preludes: u8,
+    preludes: u8,
     /// Digest of the request; 0 where there is none.
     pub(crate) fingerprint: u64,
     /// Time from the arrival of the request to its start.
@@ -265,13 +265,13 @@ pub(crate) struct InFlight {
     pub(crate) shared: bool,
     pub(crate) ends: Ends,
     /// The session state that the preludes leave, where other reads may follow before the preludes have been answered.
-    pub(crate) brings: Option<Rc<SessionState>>,
+    brings: Option<Rc<SessionState>>,
     /// Effects on the backend once the preludes have succeeded.
-    pub(crate) prelude_effects: PreludeEffects,
+    prelude_effects: PreludeEffects,
     /// Other clients that get the same answer.
     pub(crate) group: Option<Box<CoalescedGroup>>,
     /// True where the statement chooses a schema, so that no prelude chose the client's former one.
-    pub(crate) chooses_schema: bool,
+    chooses_schema: bool,
     /// The stored code that the statement defines, until it is over.
     pub(crate) code_change: Option<CodeChange>,
     /// Version of the knowledge of stored code when the statement was sent. None for a statement that runs no stored code.
@@ -282,13 +282,13 @@ pub(crate) struct InFlight {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PreludeEffects {
     /// True where the preludes set LAST_INSERT_ID().
-    pub(crate) set_insert_id: bool,
+    set_insert_id: bool,
     /// True where the preludes begin the client's transaction.
-    pub(crate) begin: bool,
+    begin: bool,
     /// True where the preludes clear the diagnostics that others have left.
-    pub(crate) clear: bool,
+    clear: bool,
     /// True where the preludes choose the client's schema.
-    pub(crate) schema: bool,
+    schema: bool,
 }
 
 /// The receiver of an answer.
@@ -409,9 +409,9 @@ pub(crate) struct Summary {
 #[derive(Debug, Default)]
 pub(crate) struct FileOfClient {
     /// Number of the packet in which the server asked for the file.
-    pub(crate) asked: Option<u8>,
+    asked: Option<u8>,
     /// True once the file was sent.
-    pub(crate) uploaded: bool,
+    uploaded: bool,
 }
 
 /// Numbers of results and rows of an answer so far.
@@ -422,11 +422,11 @@ pub(crate) struct AnswerCounts {
     /// Number of rows of the last result, where that is a result set.
     pub(crate) rows: Option<u64>,
     /// Number of rows that an `INSERT ... SELECT` read, as the OK says in words.
-    pub(crate) copied: Option<u64>,
+    copied: Option<u64>,
     /// Number of rows that an UPDATE found, changed or not.
-    pub(crate) matched: Option<u64>,
+    matched: Option<u64>,
     /// Number of rows of the latest result set, whatever came after it.
-    pub(crate) found: Option<u64>,
+    found: Option<u64>,
     /// Number of rows of all result sets.
     pub(crate) sent: u64,
     /// Number of rows that all statements changed.

@@ -17,15 +17,15 @@ pub(super) const TRACKERS_ON: &str = "SET @@session.session_track_system_variabl
 
 /// A command for a backend that no client has asked for.
 pub(crate) struct OwnStatement<'a> {
-    pub(crate) owner: Owner,
-    pub(crate) command: CommandKind,
-    pub(crate) argument: &'a [u8],
+    pub(super) owner: Owner,
+    pub(super) command: CommandKind,
+    pub(super) argument: &'a [u8],
     /// The way in which its answer ends.
-    pub(crate) expect: Expect,
+    pub(super) expect: Expect,
     /// Number of its results that come before the one that counts.
-    pub(crate) skip_results: u8,
+    pub(super) skip_results: u8,
     /// Capabilities by which its answer is kept.
-    pub(crate) form: Capabilities,
+    pub(super) form: Capabilities,
 }
 
 impl OwnStatement<'_> {

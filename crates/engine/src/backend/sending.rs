@@ -16,11 +16,11 @@ use crate::workers::letter::ServerKill;
 
 /// Clients and the backends on which their statements go to the servers.
 pub(crate) struct Sending<'a> {
-    pub(crate) now: Instant,
-    pub(crate) pool: &'a Pool,
-    pub(crate) logins: &'a Logins,
-    pub(crate) clients: &'a mut Table<ClientKey, Client>,
-    pub(crate) servers: &'a mut Servers,
+    pub(super) now: Instant,
+    pub(super) pool: &'a Pool,
+    pub(super) logins: &'a Logins,
+    pub(super) clients: &'a mut Table<ClientKey, Client>,
+    pub(super) servers: &'a mut Servers,
 }
 
 impl Sending<'_> {

@@ -97,8 +97,8 @@ pub(super) enum ToServer {
 
 /// A login that a server's error ends: the packet, and the reason in it.
 pub(crate) struct RefusedLogin {
-    pub(crate) error: Vec<u8>,
-    pub(crate) reason: String,
+    pub(super) error: Vec<u8>,
+    pub(super) reason: String,
 }
 
 /// The clients that get answers from here, and the state that answers follow from and change.

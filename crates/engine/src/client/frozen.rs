@@ -47,11 +47,11 @@ use crate::workers::onramps::millis_of;
 #[derive(Debug, PartialEq)]
 pub(crate) struct FrozenClient {
     /// The connection as the driver names it, which hands its connections on by the same names.
-    pub(crate) connection: ConnectionId,
+    connection: ConnectionId,
     peer: Peer,
     /// The listener's setting for encryption. The client itself is not encrypted.
     tls: ClientTls,
-    pub(crate) id: u32,
+    id: u32,
     capabilities: Capabilities,
     login: FrozenLogin,
     identity: Option<FrozenIdentity>,
@@ -177,7 +177,7 @@ plain!(struct FrozenTransaction { since, unstarted, arrivals_since, holds_locks,
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Aside {
     /// Set where the client has sent ahead more than its share of a turn, and goes on in the next one.
-    pub(crate) goes_on: bool,
+    pub(super) goes_on: bool,
     /// The client with the statement behind this one's in the same queue.
     pub(crate) next_in_queue: Option<ClientKey>,
     /// The hash of the group that the client leads. The group may be another one than that of its statement, where another group stood there.
@@ -189,13 +189,13 @@ pub(crate) struct Common<'a> {
     pub(crate) now: Instant,
     pub(crate) sessions: &'a mut SessionTables,
     pub(crate) identities: &'a mut Identities,
-    pub(crate) memory: &'a mut ClientMemory,
-    pub(crate) servers: &'a Servers,
-    pub(crate) holdups: &'a Holdups,
+    pub(super) memory: &'a mut ClientMemory,
+    pub(super) servers: &'a Servers,
+    pub(super) holdups: &'a Holdups,
     /// The number of statements that have arrived, of all workers.
-    pub(crate) arrivals: u64,
+    pub(super) arrivals: u64,
     /// `prepared_statement_memory`.
-    pub(crate) prepared_statement_memory: usize,
+    pub(super) prepared_statement_memory: usize,
 }
 
 impl Common<'_> {

@@ -98,7 +98,7 @@ pub(crate) use state::{Phase, Running};
 pub(crate) struct Client {
     pub(crate) connection: ConnectionId,
     pub(crate) peer: Peer,
-    pub(crate) security: Security,
+    security: Security,
     /// The connection id that the client saw in its greeting, and that CONNECTION_ID() gives.
     pub(crate) id: u32,
     state: State,
@@ -151,7 +151,7 @@ pub(crate) struct ClientSession {
 #[derive(Debug, Default)]
 pub(crate) struct MemoryOfClient {
     /// Bytes of the client's input that count against `statement_memory`.
-    pub(crate) statements: Counted,
+    statements: Counted,
     /// Bytes of the client's input that count against `login_memory`.
     pub(crate) login: Counted,
     /// Bytes that the client has set and holds, which count against `session_memory`. The session's state is not among them.
@@ -186,7 +186,7 @@ pub(crate) struct UntoldLoss {
 #[derive(Debug, Default)]
 pub(crate) struct ClientLogin {
     /// The scramble of the greeting; COM_CHANGE_USER may refer to it.
-    pub(crate) scramble: [u8; 20],
+    scramble: [u8; 20],
     /// The collation's number, as the server reads it.
     pub(crate) collation: u8,
     /// The sequence number of the packet that will end the login.
@@ -194,7 +194,7 @@ pub(crate) struct ClientLogin {
     /// The time at which the login will have taken too long.
     pub(crate) until: Option<Instant>,
     /// The compression that the login asked for. Compression begins at the login's end.
-    pub(crate) compression: Option<Compression>,
+    compression: Option<Compression>,
 }
 
 /// The reasons for which a client is not read from.

@@ -23,11 +23,11 @@ use crate::stored_code::{Defined, Hidden, LargeDefinition, Library, Scope};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wants {
     /// True where it matters whether the text uses tables: there are diagnostics to keep, or a transaction that may not be seen.
-    pub(crate) tables: bool,
+    pub(super) tables: bool,
     /// True where it matters what the text gives back: the client holds something by name.
-    pub(crate) gives: bool,
+    pub(super) gives: bool,
     /// True where it matters what the text does with user variables: they are carried.
-    pub(crate) variables: bool,
+    pub(super) variables: bool,
 }
 
 /// A client's large text that is being read.
@@ -35,7 +35,7 @@ pub(crate) struct Wants {
 pub(crate) struct LargeTextReading {
     task: u64,
     /// Bytes that the statement takes of `statement_memory`.
-    pub(crate) counted: Counted,
+    pub(super) counted: Counted,
     /// The sequence number of the answer.
     answer: u8,
 }

@@ -28,13 +28,13 @@ pub(crate) struct ClientStatements {
     /// The definition that is executed in the place of a statement that asks what the one before it has left: the same with literals.
     pub(crate) answered: Option<DefinitionId>,
     /// Counts of all that the client has asked for.
-    pub(crate) counters: Counters,
+    pub(super) counters: Counters,
 }
 
 /// One prepared statement of a client.
 pub(crate) struct ClientStatement {
     pub(super) number: u32,
-    pub(crate) definition: DefinitionId,
+    pub(super) definition: DefinitionId,
     /// The types of its parameters, as the latest execution said them, two bytes each.
     pub(super) types: Option<Rc<[u8]>>,
     pub(super) long_data: Option<Box<LongData>>,
@@ -44,7 +44,7 @@ pub(crate) struct ClientStatement {
     /// Set by [`ClientStatements::note_cursor`].
     pub(crate) cursor_is_open: bool,
     /// See [`crate::request::About::stays`].
-    pub(crate) stays: bool,
+    pub(super) stays: bool,
     /// True where the statement is closed, and is none any more.
     pub(super) is_closed: bool,
 }

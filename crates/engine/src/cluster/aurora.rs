@@ -29,11 +29,11 @@ const COMES: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Aurora {
     /// Name of the instance that writes, by the table; empty where it does not say.
-    pub(crate) writer: String,
+    pub(super) writer: String,
     /// The instance's own name.
-    pub(crate) own: String,
+    own: String,
     /// How far the instance is behind the writer, where that is known.
-    pub(crate) lag: Option<Duration>,
+    pub(super) lag: Option<Duration>,
 }
 
 impl Aurora {

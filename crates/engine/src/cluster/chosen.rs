@@ -54,13 +54,13 @@ pub(crate) struct FailoverTally {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FailoverCounts {
     /// Number of statements that waited and went to the new primary.
-    pub(crate) held: u64,
+    pub(super) held: u64,
     /// The longest wait of these.
-    pub(crate) longest: Duration,
+    pub(super) longest: Duration,
     /// Number of open transactions that were rolled back, as their clients were told.
-    pub(crate) rolled_back: u64,
+    pub(super) rolled_back: u64,
     /// Number of statements of which nobody knows whether they ran.
-    pub(crate) unknown: u64,
+    pub(super) unknown: u64,
 }
 
 impl Choice {

@@ -24,12 +24,12 @@ pub(crate) struct Following {
     /// Time since which there may be backends on a server that is not the primary.
     pub(super) leaves: Option<Instant>,
     /// Time since which there is no primary.
-    pub(crate) held_since: Option<Instant>,
+    pub(super) held_since: Option<Instant>,
     /// True once the service account has found out what the primary is: backends may be opened there.
     pub(super) is_known: bool,
     /// Clients with reads that were in flight as their backend was lost. The reads run once more unless the primary has functions, which a
     /// view may call.
-    pub(super) repeated: Vec<ClientRef>,
+    repeated: Vec<ClientRef>,
     /// Clients with statements that the primary has refused because of its role. They wait until it has been asked about that.
     pub(super) refused: Vec<ClientRef>,
     /// Time at which idle backends were last closed, since a busy one was lost.

@@ -125,10 +125,10 @@ struct Doubt {
 
 /// The parts that a step of the checks works with.
 pub(crate) struct Step<'a> {
-    pub(crate) now: Instant,
-    pub(crate) settings: &'a Settings,
-    pub(crate) outbox: &'a mut Outbox,
-    pub(crate) effects: Vec<Effect>,
+    now: Instant,
+    settings: &'a Settings,
+    outbox: &'a mut Outbox,
+    effects: Vec<Effect>,
 }
 
 /// A consequence of a step beyond the servers.

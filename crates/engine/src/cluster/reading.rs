@@ -88,21 +88,21 @@ impl CheckQuestion {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// Name that is the same by two addresses of one server: MySQL's `server_uuid`, or other values that tell servers apart.
-    pub(crate) identity: String,
-    pub(crate) read_only: bool,
-    pub(crate) super_read_only: bool,
+    pub(super) identity: String,
+    pub(super) read_only: bool,
+    pub(super) super_read_only: bool,
     /// True for a server that cannot write at all: a reader of Aurora, or one that was started so.
-    pub(crate) innodb_read_only: bool,
+    pub(super) innodb_read_only: bool,
     /// The server's GTIDs, as it writes them; empty where it has none.
-    pub(crate) position: String,
+    pub(super) position: String,
     /// True where its writes have no GTID, whatever it had before: `gtid_mode` of MySQL is OFF or OFF_PERMISSIVE.
-    pub(crate) writes_without_gtids: bool,
+    pub(super) writes_without_gtids: bool,
     /// True for a server of RDS.
-    pub(crate) of_rds: bool,
-    pub(crate) replication: Replication,
-    pub(crate) galera: Option<Galera>,
-    pub(crate) group: Option<ReplicationGroup>,
-    pub(crate) aurora: Option<Aurora>,
+    pub(super) of_rds: bool,
+    pub(super) replication: Replication,
+    pub(super) galera: Option<Galera>,
+    pub(super) group: Option<ReplicationGroup>,
+    pub(super) aurora: Option<Aurora>,
 }
 
 /// The sources that a server replicates from.
@@ -124,63 +124,63 @@ impl Default for Replication {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Channel {
     /// Host and port.
-    pub(crate) source: String,
+    pub(super) source: String,
     /// True while the replica reads the source's log.
-    pub(crate) receives: bool,
+    pub(super) receives: bool,
     /// True while the replica carries out the log that it has read.
-    pub(crate) applies: bool,
+    pub(super) applies: bool,
     /// The replica's lag, as it says. It says none where either has stopped.
-    pub(crate) lag: Option<Duration>,
+    pub(super) lag: Option<Duration>,
     /// Error with which one of both has stopped.
-    pub(crate) error: String,
+    pub(super) error: String,
 }
 
 /// A node of Galera, as it sees itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Galera {
-    pub(crate) ready: bool,
+    pub(super) ready: bool,
     /// True in the part of the cluster that goes on after a partition.
-    pub(crate) in_primary_component: bool,
+    pub(super) in_primary_component: bool,
     /// State of the node: 4 is synced, 2 gives its data to another node.
-    pub(crate) local_state: u8,
-    pub(crate) state_comment: String,
+    pub(super) local_state: u8,
+    pub(super) state_comment: String,
     /// The node's place in the list that all nodes have alike.
-    pub(crate) local_index: u32,
-    pub(crate) desync: bool,
-    pub(crate) rejects_queries: bool,
-    pub(crate) rejects_as_donor: bool,
+    pub(super) local_index: u32,
+    pub(super) desync: bool,
+    pub(super) rejects_queries: bool,
+    pub(super) rejects_as_donor: bool,
     /// True where Percona's `pxc_maint_mode` is another than DISABLED.
-    pub(crate) in_maintenance: bool,
+    pub(super) in_maintenance: bool,
     /// Id of the cluster, the same for all of its nodes.
-    pub(crate) cluster: String,
+    pub(super) cluster: String,
     /// Number of the last change of members that the node has heard of.
-    pub(crate) view: u64,
+    pub(super) view: u64,
     /// Number of members that the cluster has left.
-    pub(crate) members: u32,
+    pub(super) members: u32,
 }
 
 /// The group, as a member sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReplicationGroup {
     /// The member's own line.
-    pub(crate) own: Option<Member>,
-    pub(crate) members: u32,
+    pub(super) own: Option<Member>,
+    pub(super) members: u32,
     /// Number of members that take part: ONLINE or RECOVERING.
-    pub(crate) alive: u32,
+    pub(super) alive: u32,
     /// Name of the group, the same for all members.
-    pub(crate) name: String,
+    pub(super) name: String,
     /// Time at which the group began, and the number of the last change of members that this one has heard of.
-    pub(crate) view: (u64, u64),
+    pub(super) view: (u64, u64),
     /// The member's place by the ids of all, where all take writes.
-    pub(crate) place: Option<u32>,
+    pub(super) place: Option<u32>,
 }
 
 /// A line of `replication_group_members`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Member {
-    pub(crate) state: String,
+    pub(super) state: String,
     /// PRIMARY or SECONDARY; empty where the server is too old to say so.
-    pub(crate) role: String,
+    pub(super) role: String,
 }
 
 impl Member {

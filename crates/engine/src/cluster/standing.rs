@@ -24,9 +24,9 @@ pub(crate) const REMEMBERED: usize = 60;
 /// An outcome of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Checked {
-    pub(crate) at: Instant,
-    pub(crate) took: Duration,
-    pub(crate) verdict: ServerVerdict,
+    pub(super) at: Instant,
+    pub(super) took: Duration,
+    pub(super) verdict: ServerVerdict,
 }
 
 /// A server by its checks.

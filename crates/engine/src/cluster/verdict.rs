@@ -11,22 +11,22 @@ use crate::outside::named::ServerRole;
 /// The state of a server as a round found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerVerdict {
-    pub(crate) role: ServerRole,
+    pub(super) role: ServerRole,
     /// True where the server answers, and is a part of its cluster or group, if it has one.
-    pub(crate) is_well: bool,
+    pub(super) is_well: bool,
     /// True where the server says that it takes writes. Only together with [`Self::is_well`] can it be the primary.
-    pub(crate) is_writable: bool,
+    pub(super) is_writable: bool,
     /// The reason as a sentence, for people.
-    pub(crate) reason: String,
+    pub(super) reason: String,
     /// The server's lag, where it replicates and says so.
-    pub(crate) lag: Option<Duration>,
-    pub(crate) position: String,
+    pub(super) lag: Option<Duration>,
+    pub(super) position: String,
     /// True where its writes are not in its position.
-    pub(crate) writes_without_gtids: bool,
-    pub(crate) identity: String,
+    pub(super) writes_without_gtids: bool,
+    pub(super) identity: String,
     /// The server's view of its cluster or group.
-    pub(crate) membership: Option<Membership>,
-    pub(crate) follows: Follows,
+    pub(super) membership: Option<Membership>,
+    pub(super) follows: Follows,
 }
 
 /// The way in which a server carries out another one's writes, as far as it says.
@@ -46,15 +46,15 @@ pub(crate) enum Follows {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Membership {
     /// Name of the cluster, the same for all members.
-    pub(crate) cluster: String,
+    pub(super) cluster: String,
     /// Number of the view, which grows with each change of members: of two views the greater one is the later one.
-    pub(crate) view: (u64, u64),
+    pub(super) view: (u64, u64),
     /// Number of members in that view.
-    pub(crate) members: u32,
+    pub(super) members: u32,
     /// Its place among them, which all members see alike; `None` where one member alone takes writes.
-    pub(crate) place: Option<u32>,
+    pub(super) place: Option<u32>,
     /// True where it takes itself for a member, also where it has lost the others. One that is stopped or left out does not.
-    pub(crate) takes_part: bool,
+    pub(super) takes_part: bool,
 }
 
 /// Galera's number for the state of a synced node.

@@ -12,7 +12,7 @@ pub(crate) struct Kept {
     pub(crate) bytes: Vec<u8>,
     pub(crate) error: Option<NoAnswer>,
     /// True of a question about stored code: an answer that is too long is left out.
-    pub(crate) of_code: bool,
+    pub(super) of_code: bool,
 }
 
 /// The reason why a question has no answer, although the connection is fine.

@@ -30,9 +30,9 @@ pub(crate) struct Facts {
     pub(crate) lex_mode: LexMode,
     /// The global `sql_mode`.
     sql_mode: Box<[u8]>,
-    pub(crate) max_connections: u32,
+    pub(super) max_connections: u32,
     /// True if a new connection commits each statement by itself.
-    pub(crate) autocommit: bool,
+    autocommit: bool,
     pub(crate) max_allowed_packet: usize,
     /// Prepared statements that it takes, of all connections together.
     pub(crate) max_prepared_stmt_count: u32,
@@ -41,7 +41,7 @@ pub(crate) struct Facts {
     pub(crate) tracks_transactions: bool,
     pub(crate) accounts: Accounts,
     /// How much of the accounts the service account may read.
-    pub(crate) depth: Depth,
+    pub(super) depth: Depth,
     collations: BTreeMap<u8, (Vec<u8>, Vec<u8>)>,
     default_collation: u8,
     /// The server's `collation_server`, which may have a number that fits no handshake.

@@ -88,11 +88,11 @@ const SHORTEST_PART: u32 = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Statements that have ended.
-    pub(crate) statements: u64,
+    statements: u64,
     /// The time that these take as a rule.
-    pub(crate) work: Work,
+    work: Work,
     /// Microseconds for which statements waited.
-    pub(crate) saturated: u64,
+    saturated: u64,
 }
 
 /// The limit that finds itself.

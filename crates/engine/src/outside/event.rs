@@ -13,8 +13,8 @@ use crate::outside::slow_log::SlowLog;
 /// A worker's events and slow statements, until they are fetched.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    pub(crate) events: VecDeque<Event>,
-    pub(crate) slow_log: SlowLog,
+    pub(super) events: VecDeque<Event>,
+    pub(super) slow_log: SlowLog,
 }
 
 /// An event that an operator may want to know of. It never holds a secret or a statement's text.

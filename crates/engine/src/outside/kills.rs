@@ -45,13 +45,13 @@ pub(crate) enum NextOfKill {
 
 /// Clients of which the server is to end something, and the KILLs for that.
 pub(crate) struct OutsideKills<'a> {
-    pub(crate) now: Instant,
-    pub(crate) settings: &'a Settings,
-    pub(crate) orders: &'a mut Orders,
-    pub(crate) ids: &'a ClientIds,
-    pub(crate) clients: &'a mut Table<ClientKey, Client>,
-    pub(crate) servers: &'a Servers,
-    pub(crate) following: &'a Following,
+    pub(super) now: Instant,
+    pub(super) settings: &'a Settings,
+    pub(super) orders: &'a mut Orders,
+    pub(super) ids: &'a ClientIds,
+    pub(super) clients: &'a mut Table<ClientKey, Client>,
+    pub(super) servers: &'a Servers,
+    pub(super) following: &'a Following,
 }
 
 impl OutsideKills<'_> {

@@ -43,12 +43,12 @@ impl BackendRef {
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     /// The backend on which the KILL was sent.
-    pub(crate) carrier: BackendRef,
+    pub(super) carrier: BackendRef,
     /// The backend on which the KILL ends a statement or connection, and the client that has it.
-    pub(crate) victim: BackendRef,
-    pub(crate) client: ClientRef,
-    pub(crate) since: Instant,
-    pub(crate) told: Option<KillReport>,
+    pub(super) victim: BackendRef,
+    pub(super) client: ClientRef,
+    pub(super) since: Instant,
+    pub(super) told: Option<KillReport>,
 }
 
 /// The KILLs of one worker that are under way. There are no more than backends that they were sent on, and than backends lost within

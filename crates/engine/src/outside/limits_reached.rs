@@ -9,8 +9,8 @@ pub(crate) struct LimitReached {
     /// The time at which that was last an event.
     said: Instant,
     /// The value of the option then.
-    pub(crate) limit: u64,
-    pub(crate) times: u64,
+    pub(super) limit: u64,
+    pub(super) times: u64,
 }
 
 /// A line about the same thing is repeated this often.

@@ -119,15 +119,15 @@ impl Table<ClientKey, Client> {
 
 /// The parts of a worker that hold memory, to be counted. A look changes nothing.
 pub struct HoldersOfMemory<'a> {
-    pub(crate) clients: &'a Table<ClientKey, Client>,
-    pub(crate) ids: &'a ClientIds,
-    pub(crate) client_memory: &'a ClientMemory,
-    pub(crate) sessions: &'a SessionTables,
-    pub(crate) scheduling: &'a Scheduling,
-    pub(crate) servers: &'a Servers,
-    pub(crate) views: &'a Views,
-    pub(crate) readers: &'a Readers,
-    pub(crate) io: &'a Io,
+    pub(super) clients: &'a Table<ClientKey, Client>,
+    pub(super) ids: &'a ClientIds,
+    pub(super) client_memory: &'a ClientMemory,
+    pub(super) sessions: &'a SessionTables,
+    pub(super) scheduling: &'a Scheduling,
+    pub(super) servers: &'a Servers,
+    pub(super) views: &'a Views,
+    pub(super) readers: &'a Readers,
+    pub(super) io: &'a Io,
 }
 
 impl HoldersOfMemory<'_> {

@@ -12,8 +12,8 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// A turn, and the digest of the largest statement that came in it, 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
-    pub(crate) took: Duration,
-    pub(crate) digest: u64,
+    took: Duration,
+    digest: u64,
 }
 
 /// See the module.

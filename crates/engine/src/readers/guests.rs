@@ -20,23 +20,23 @@ use crate::session::{SessionId, SessionState};
 
 /// A client and its statement, as plain data: all that another engine needs to know of them.
 pub(crate) struct Guest {
-    pub(crate) connection: ConnectionId,
-    pub(crate) peer: Peer,
-    pub(crate) id: u32,
-    pub(crate) capabilities: Capabilities,
-    pub(crate) collation: u8,
-    pub(crate) account: Arc<Account>,
-    pub(crate) user: Vec<u8>,
-    pub(crate) secret: Secret,
-    pub(crate) session: SessionState,
-    pub(crate) aftermath: Aftermath,
-    pub(crate) status: StatusFlags,
-    pub(crate) priority: Priority,
+    pub(super) connection: ConnectionId,
+    pub(super) peer: Peer,
+    pub(super) id: u32,
+    pub(super) capabilities: Capabilities,
+    pub(super) collation: u8,
+    pub(super) account: Arc<Account>,
+    pub(super) user: Vec<u8>,
+    pub(super) secret: Secret,
+    pub(super) session: SessionState,
+    pub(super) aftermath: Aftermath,
+    pub(super) status: StatusFlags,
+    pub(super) priority: Priority,
     /// True where a statement of the client has gone to a backend before.
-    pub(crate) has_begun: bool,
-    pub(crate) request: Request,
+    pub(super) has_begun: bool,
+    pub(super) request: Request,
     /// The definition that the statement executes, where that is a prepared statement.
-    pub(crate) statement: Option<LentStatement>,
+    pub(super) statement: Option<LentStatement>,
 }
 
 impl Guest {
@@ -78,12 +78,12 @@ pub(crate) enum Ended {
 
 /// A client on its way back.
 pub(crate) struct Returned {
-    pub(crate) id: u32,
-    pub(crate) status: StatusFlags,
-    pub(crate) aftermath: Aftermath,
-    pub(crate) ended: Ended,
+    pub(super) id: u32,
+    pub(super) status: StatusFlags,
+    pub(super) aftermath: Aftermath,
+    pub(super) ended: Ended,
     /// True where the reader has the client's connection read no more.
-    pub(crate) is_paused: bool,
+    pub(super) is_paused: bool,
 }
 
 /// A reader's knowledge of its guests, beyond what any engine knows of clients.

@@ -23,10 +23,10 @@ pub(super) struct Arrival {
 /// A statement that is not in the scheduler's queues yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parked {
-    pub(crate) client: ClientKey,
-    pub(crate) lane: Lane,
-    pub(crate) standing: Standing,
-    pub(crate) since: Instant,
+    pub(super) client: ClientKey,
+    pub(super) lane: Lane,
+    pub(super) standing: Standing,
+    pub(super) since: Instant,
     pub(super) number: u64,
 }
 
@@ -52,20 +52,20 @@ pub(super) enum End {
 /// The facts that decide who goes next, beside how much each has had.
 #[derive(Clone, Copy)]
 pub(crate) struct ShareTurn {
-    pub(crate) now: Instant,
+    pub(super) now: Instant,
     /// Workers that have even shares of the limits.
-    pub(crate) workers: u32,
+    pub(super) workers: u32,
     /// The statements that there is room for with the scheduler.
-    pub(crate) room: RoomByClass,
+    pub(super) room: RoomByClass,
     /// The wait after which the oldest has to have its turn, where the newest may go first.
-    pub(crate) overdue_after: Option<Duration>,
+    pub(super) overdue_after: Option<Duration>,
 }
 
 /// Says of each class whether there is room for one more statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RoomByClass {
-    pub(crate) short: bool,
-    pub(crate) long: bool,
+    pub(super) short: bool,
+    pub(super) long: bool,
 }
 
 impl RoomByClass {

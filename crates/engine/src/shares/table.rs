@@ -23,11 +23,11 @@ pub(crate) type Name = Rc<[u8]>;
 /// The properties that tell clients apart here. A property that no setting depends on is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Flow {
-    pub(crate) user: Name,
-    pub(crate) schema: Option<Name>,
-    pub(crate) address: Option<IpAddr>,
+    pub(super) user: Name,
+    pub(super) schema: Option<Name>,
+    pub(super) address: Option<IpAddr>,
     /// The class of its statements. Those that wait for long ones to end are in the way of long ones alone.
-    pub(crate) class: Class,
+    pub(super) class: Class,
 }
 
 /// A client's statement, from its arrival to its end.

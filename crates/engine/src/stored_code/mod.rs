@@ -59,14 +59,14 @@ pub(crate) enum Runs {
 /// A piece of stored code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Object {
-    pub(crate) runs: Runs,
+    runs: Runs,
     /// Folded, as all names here; `None` where any may be meant.
-    pub(crate) schema: Option<Box<[u8]>>,
+    schema: Option<Box<[u8]>>,
     /// The routine, or the table or view by which it is reached.
-    pub(crate) name: Box<[u8]>,
-    pub(crate) code: StoredCode,
+    name: Box<[u8]>,
+    code: StoredCode,
     /// The default schemas in which it may have been defined: what it names without one may be there, too.
-    pub(crate) defaults: Vec<Box<[u8]>>,
+    defaults: Vec<Box<[u8]>>,
 }
 
 /// Says how much of the server's code could be read.
@@ -131,8 +131,8 @@ impl Defined {
 /// The findings in a large prepared text that each execution would look for in it.
 #[derive(Debug)]
 pub(crate) struct LargeDefinition {
-    pub(crate) names: Option<Names>,
-    pub(crate) defines: Defined,
+    names: Option<Names>,
+    defines: Defined,
 }
 
 impl LargeDefinition {

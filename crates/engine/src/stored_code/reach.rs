@@ -36,7 +36,7 @@ impl Reach {
 pub(super) struct Places {
     /// Whichever is meant.
     everywhere: Reach,
-    pub(super) by_schema: BTreeMap<Box<[u8]>, Reach>,
+    by_schema: BTreeMap<Box<[u8]>, Reach>,
     /// The reach in any of the schemas.
     pub(super) all: Reach,
 }

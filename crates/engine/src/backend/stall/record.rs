@@ -10,7 +10,7 @@ pub(crate) struct Stalls {
     /// Time at which a statement was last found to stall.
     pub(crate) latest: Option<Instant>,
     /// Fingerprints of the kinds of which several statements have been running for `long_statement_time` now.
-    pub(crate) overdue_kinds: Vec<u64>,
+    pub(in crate::backend) overdue_kinds: Vec<u64>,
     /// Time of the next look for a user who is shut out while other workers hold all permits.
     pub(super) look_at: Option<Instant>,
 }

@@ -26,9 +26,9 @@ pub struct LockHolders {
 /// A thread of the server that waits for another: ids as in the server's PROCESSLIST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LockWait {
-    pub(crate) waiter: u32,
+    pub(super) waiter: u32,
     /// The thread that holds the lock, where that is known.
-    pub(crate) holder: Option<u32>,
+    pub(super) holder: Option<u32>,
 }
 
 /// The lock wait in which a statement in flight was last seen.

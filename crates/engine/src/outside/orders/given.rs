@@ -24,7 +24,7 @@ pub(crate) struct Orders {
     /// KILLs that the server has been asked for, and has not answered yet.
     pub(crate) kills_under_way: KillsUnderWay,
     /// Outcomes of an operator's KILLs at other Onramps, by the numbers of the orders.
-    pub(crate) killed_at_peers: VecDeque<(u64, KilledAtPeer)>,
+    pub(super) killed_at_peers: VecDeque<(u64, KilledAtPeer)>,
 }
 
 impl Orders {
