@@ -10,13 +10,14 @@ use crate::accounts::task::{Asker, Finding, Task};
 use crate::backend::reachability::connect_error;
 use crate::client::answer::Answers;
 use crate::client::bytes_held::ClientMemory;
+use crate::client::ids::ClientIds;
 use crate::client::resume::Resume;
 use crate::client::{Client, Phase};
 use crate::cluster::Cluster;
 use crate::cluster::check::is_of_check;
 use crate::cluster::following::Following;
 use crate::errors::MySqlError;
-use crate::ids::{ClientIds, ClientKey, Table};
+use crate::ids::{ClientKey, Table};
 use crate::invariants;
 use crate::io::{Io, Role};
 use crate::logins::Logins;
@@ -360,7 +361,7 @@ impl Engine {
         self.turn_of_readers();
         self.control_turn();
         self.expire_logins();
-        while let Some(refusal) = self.logins.refusal_to_tell(self.now, &self.clients) {
+        while let Some(refusal) = self.logins.late_refusals.next_due(self.now, &self.clients) {
             self.tell_refusal(refusal.client.key, refusal.sequence, &refusal.error);
         }
         let (scheduling, parties, clients, servers) = self.queues();
@@ -522,8 +523,8 @@ impl Engine {
                 let leaving = self.following.next_turn(self.settings.cluster.hold);
                 self.cluster.next_turn(&self.settings).into_iter().chain(leaving).min()
             }
-            Timer::LoginTimeout => self.logins.by_deadline.front().map(|&(deadline, _)| deadline),
-            Timer::LateRefusal => self.logins.next_refusal_to_tell(),
+            Timer::LoginTimeout => self.logins.next_deadline(),
+            Timer::LateRefusal => self.logins.late_refusals.next_time(),
             Timer::KickUp => self.scheduling.scheduler.next_kick_up(),
             Timer::EndOfDelay => self.scheduling.next_end_of_delays(self.now, &self.servers),
             Timer::GroupTurn => self.scheduling.scheduler.next_group_turn(),

@@ -1,26 +1,8 @@
 //! The engine's names for its clients, its servers and their backends: slots of its tables, a type each, so that none is taken for another.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::num::NonZeroU8;
 use std::ops::{Index, IndexMut};
-
-/// The ids of clients.
-#[derive(Debug)]
-pub(crate) struct ClientIds {
-    pub(crate) keys: BTreeMap<u32, ClientKey>,
-    /// How many clients have been given, the first of which stands at this place of the slot's. It is another one with each start: an id of
-    /// a former one, or of an Onramp whose slot this is now, is hardly one of ours.
-    pub(crate) last: u32,
-    pub(crate) first: u32,
-}
-
-impl ClientIds {
-    /// None has been given; the first will be at this place.
-    pub(crate) fn from(first: u32) -> Self {
-        Self { keys: BTreeMap::new(), last: 0, first }
-    }
-}
 
 /// A client's slot in the table of clients. The next one to come gets it when this one has gone: see [`ClientRef`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

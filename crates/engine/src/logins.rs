@@ -6,8 +6,9 @@ use seam::Instant;
 
 use crate::accounts::{Identities, IdentityId};
 use crate::client::delegation::claims::Claims;
+use crate::client::late_refusals::LateRefusals;
+use crate::client::login_schema::LoginSchemas;
 use crate::client::{Client, ClientLogin};
-use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef, Table};
 
 /// The logins of this worker's clients.
@@ -16,32 +17,15 @@ pub(crate) struct Logins {
     /// The accounts of clients and backends that are known.
     pub(crate) identities: Identities,
     /// Logins by their deadline: all have the same time, so that the first is always the next.
-    pub(crate) by_deadline: VecDeque<(Instant, ClientRef)>,
+    by_deadline: VecDeque<(Instant, ClientRef)>,
     /// Logins that wait for a fresh copy of the accounts.
-    pub(crate) awaiting_accounts: Vec<ClientRef>,
+    awaiting_accounts: Vec<ClientRef>,
     /// Passwords about which the server is asked.
     pub(crate) claims: Claims,
-    /// Refused logins that are told so at a time, in the order of that and of their clients' ids.
-    pub(crate) late_refusals: BTreeMap<(Instant, u64), LateRefusal>,
-    /// Schemas of logins of which the server is being asked.
-    pub(crate) schema_checks: BTreeMap<(IdentityId, Vec<u8>), SchemaCheck>,
-    /// The same by the client that the server is asked for: each statement that is queued looks here.
-    pub(crate) schema_askers: BTreeMap<ClientKey, (IdentityId, Vec<u8>)>,
-    /// Schemas that a user was allowed to use, and when.
-    pub(crate) known_schemas: BTreeMap<(IdentityId, Vec<u8>), Instant>,
-}
-
-/// A user and a schema of which the server is being asked.
-pub(crate) struct SchemaCheck {
-    /// Clients that wait for the answer, beside the one that the server is asked for.
-    pub(crate) waiting: Vec<ClientRef>,
-}
-
-/// A refusal that is told later.
-pub(crate) struct LateRefusal {
-    pub(crate) client: ClientRef,
-    pub(crate) sequence: u8,
-    pub(crate) error: MySqlError,
+    /// Refused logins that hear of it later.
+    pub(crate) late_refusals: LateRefusals,
+    /// The schemas that logins name.
+    pub(crate) schemas: LoginSchemas,
 }
 
 impl Logins {
@@ -68,6 +52,21 @@ impl Logins {
         }
     }
 
+    /// Returns the time at which the next login has taken too long.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.by_deadline.front().map(|&(deadline, _)| deadline)
+    }
+
+    /// A login waits for a fresh copy of the accounts.
+    pub(crate) fn await_accounts(&mut self, client: ClientRef) {
+        self.awaiting_accounts.push(client);
+    }
+
+    /// Takes out the logins that have waited for a fresh copy of the accounts.
+    pub(crate) fn take_awaiting_accounts(&mut self) -> Vec<ClientRef> {
+        std::mem::take(&mut self.awaiting_accounts)
+    }
+
     /// Takes out the next client with a login that has taken longer than `connect_timeout`.
     pub(crate) fn next_expired(
         &mut self,
@@ -89,7 +88,7 @@ impl Logins {
     pub(crate) fn release(&mut self, identity: IdentityId) -> bool {
         let was_last = self.identities.release(identity);
         if was_last {
-            self.known_schemas.retain(|(known, _), _| *known != identity);
+            self.schemas.forget_user(identity);
         }
         was_last
     }

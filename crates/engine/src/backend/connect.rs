@@ -434,7 +434,7 @@ impl Engine {
     pub(crate) fn move_to(&mut self, place: usize) {
         let for_all = self.cluster.is_watching();
         self.taking_up().move_to(place, for_all);
-        self.logins.known_schemas.clear();
+        self.logins.schemas.forget_known();
         self.readers.primary_changes();
         let primary = self.servers.primary().key;
         self.service_accounts().leave(primary);

@@ -351,7 +351,7 @@ impl Engine {
         if let Some(error) = &summary.error {
             return self.answer_server_error(client, request, error);
         }
-        self.logins.remember_schema(self.now, &self.clients[client], &self.sessions.states);
+        self.logins.schemas.is_allowed(self.now, &self.clients[client], &self.sessions.states);
         self.answer_login(client, self.clients[client].login.sequence);
         self.schema_allowed(client);
         self.settle(key, client, false);

@@ -289,7 +289,7 @@ impl Authentication<'_> {
                 {
                     self.server.control.ask_for_accounts();
                     self.clients[key].wait_in_login(Login::AwaitingAccounts(attempt));
-                    self.logins.awaiting_accounts.push(self.clients.ref_to(key));
+                    self.logins.await_accounts(self.clients.ref_to(key));
                     AuthenticationOutcome::Waits
                 } else {
                     AuthenticationOutcome::Refused(attempt, verdict)

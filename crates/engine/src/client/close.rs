@@ -63,7 +63,7 @@ impl Engine {
 
     /// Ends the logins that wait for the schema check of the client that asked, with this error.
     pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
-        for key in self.logins.end_schema_check(asked, &self.clients) {
+        for key in self.logins.schemas.end_check(asked, &self.clients) {
             let client = &self.clients[key];
             self.io.send_packet_to(client.connection, client.login.sequence, error);
             self.close_client(key, ClosedFor::LoginRefused, reason);
@@ -160,7 +160,7 @@ impl Engine {
                 self.logins.claims.leave(self.clients.ref_to(key), &self.clients[key].peer, attempt);
             }
             &Phase::Login(Login::Refused(place)) => {
-                self.logins.late_refusals.remove(&place);
+                self.logins.late_refusals.remove(place);
             }
             Phase::Reading(_) => {
                 self.client_memory.forget_reading(&mut self.clients[key], &mut self.io.tasks);
@@ -173,13 +173,13 @@ impl Engine {
             | Phase::Killing(_) => {}
         }
         self.take_request(key);
-        if let Some((next, request)) = self.logins.schema_check_left(key, &self.clients) {
+        if let Some((next, request)) = self.logins.schemas.client_left(key, &self.clients) {
             self.queue_request(next, request);
         }
         self.forget_session(key);
         self.client_memory.count_off_input(&mut self.clients[key]);
         let client = self.clients.remove(key);
-        self.ids.keys.remove(&client.id);
+        self.ids.gone(client.id);
         self.pool.workers.give_client();
         self.io.set_role(client.connection, Role::Free);
     }
@@ -534,7 +534,7 @@ impl Engine {
             self.views.measures.logged_in -= 1;
         }
         self.client_memory.beyond_share.retain(|holder| holder.key != key);
-        self.ids.keys.remove(&client.id);
+        self.ids.gone(client.id);
         self.pool.workers.give_client();
         self.io.set_role(client.connection, Role::Free);
         let aside = Aside { goes_on: self.resume.forget(key), ..aside };
@@ -551,7 +551,7 @@ impl Engine {
         let waits = frozen.waits();
         let group = match waits {
             Some(FrozenWait::Follows { leader }) => {
-                let leader = self.ids.keys.get(&leader).copied();
+                let leader = self.ids.client_with(leader);
                 let group = leader.and_then(|leader| self.coalescing().group_led_by(leader));
                 Some(group.ok_or(NotThawed::UnknownLeader)?)
             }
@@ -562,7 +562,7 @@ impl Engine {
         let has_logged_in = client.identity.is_some();
         let key = self.clients.insert(client);
         self.client_memory.count_session(key, &mut self.clients[key]);
-        self.ids.keys.insert(id, key);
+        self.ids.come(id, key);
         self.pool.workers.take_client();
         self.io.set_role(connection, Role::Client(key));
         self.views.measures.logged_in += u32::from(has_logged_in);

@@ -4,7 +4,6 @@
 //! server's own PROCESSLIST means the server's thread, and such a KILL goes to the server as it is. Where the server's
 //! count has come that far all the same, an id that no client has is the server's.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use seam::Instant;
@@ -12,11 +11,12 @@ use sql::{KillTarget, Kind, LexMode, Whom};
 use wire::{Capabilities, CommandKind, OkPacket, StatusFlags};
 
 use super::answer::Answers;
+use super::ids::{ClientIds, FIRST_ID, IDS, IDS_OF_SLOT, slot_of};
 use super::killing::{Killing, RestOfText, TextBehindKill};
 use super::{Client, Phase};
 use crate::accounts::IdentityId;
 use crate::errors::MySqlError;
-use crate::ids::{ClientIds, ClientKey, ClientRef, Table};
+use crate::ids::{ClientKey, ClientRef, Table};
 use crate::logins::Logins;
 use crate::outside::orders::to_be_ended::{Kills, OutsideKill};
 use crate::pool::Pool;
@@ -26,22 +26,6 @@ use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::steps;
 use crate::workers::letter::{Kill, KillRights, Killer, Letter, Outcome, OwnBy, ServerKill};
-use crate::workers::onramps::SLOTS;
-
-/// The id of the first client. Behind it there are as many ids as in front of it. All together are what a signed INT
-/// can hold: applications keep CONNECTION_ID() in one, and drivers the id of a greeting.
-pub(crate) const FIRST_ID: u32 = 1 << 30;
-
-/// The number of ids for clients, of all workers and of all Onramps in front of the server.
-const IDS: u32 = 1 << 30;
-
-/// The number of ids of each slot (see [`crate::control::peers`]), so that clients of different Onramps have different
-/// ids. The second half is for Onramps without a slot: nobody asks another Onramp about one of those.
-const IDS_OF_SLOT: u32 = IDS / PARTS;
-const PARTS: u32 = 2 * SLOTS;
-
-/// The part of Onramps without a slot, as slots are numbered.
-const NO_SLOT: u32 = SLOTS + 1;
 
 /// KILLs at the beginning of a text that are done here. Any further one is the server's, which knows no clients.
 const MOST_KILLS: u32 = 64;
@@ -84,11 +68,6 @@ fn only_kill(text: &[u8], mode: LexMode) -> Option<KillTarget> {
     }
 }
 
-/// Returns the slot of the Onramp that has clients with ids like this one. 0 is nobody's.
-pub(crate) fn slot_of(id: u64) -> u64 {
-    id.checked_sub(FIRST_ID.into()).map_or(0, |place| place / u64::from(IDS_OF_SLOT) + 1)
-}
-
 impl Pool {
     /// Returns the slot of the other Onramp that has the client with this id, where none of ours has it.
     pub(crate) fn peer_of(&self, id: u32) -> Option<u32> {
@@ -110,53 +89,6 @@ impl Pool {
         }
         self.write_letter(owner, Letter::Kill(kill));
         None
-    }
-}
-
-impl ClientIds {
-    /// Returns an id that no client has now. Ids of one worker are a pool's number of workers apart, so that an id tells its worker.
-    pub(crate) fn next(&mut self, pool: &Pool) -> u32 {
-        let count = pool.workers.count();
-        let worker = u32::try_from(pool.worker).expect("one of a u32");
-        let own = pool.workers.onramps.slot().unwrap_or(NO_SLOT) - 1;
-        let of_slot = IDS_OF_SLOT / count;
-        // Of very many workers one might come to have more clients than that.
-        let slots = if self.keys.len() < of_slot as usize { 1 } else { PARTS };
-        loop {
-            self.last = self.last.wrapping_add(1) % (of_slot * PARTS);
-            let place = self.last.wrapping_add(self.first) % (of_slot * slots);
-            let slot = (own + place / of_slot) % PARTS;
-            let id = FIRST_ID + slot * IDS_OF_SLOT + place % of_slot * count + worker;
-            if !self.keys.contains_key(&id) {
-                return id;
-            }
-        }
-    }
-
-    /// Gives ids of this Onramp's slot to clients that came before the slot was known. Nobody has been told theirs yet.
-    /// Returns the new ids by the former ones.
-    pub(crate) fn renew(
-        &mut self,
-        pool: &Pool,
-        clients: &mut Table<ClientKey, Client>,
-        waiting: &[ClientKey],
-    ) -> BTreeMap<u32, u32> {
-        let mut renewed = BTreeMap::new();
-        let Some(slot) = pool.workers.onramps.slot() else { return renewed };
-        for &key in waiting {
-            let former = clients[key].id;
-            if slot_of(former.into()) == u64::from(slot) {
-                continue;
-            }
-            // The same place in the slot, so that nobody is counted twice.
-            let same = FIRST_ID + (slot - 1) * IDS_OF_SLOT + (former - FIRST_ID) % IDS_OF_SLOT;
-            let id = if self.keys.contains_key(&same) { self.next(pool) } else { same };
-            clients[key].id = id;
-            self.keys.remove(&former);
-            self.keys.insert(id, key);
-            renewed.insert(former, id);
-        }
-        renewed
     }
 }
 
@@ -293,7 +225,7 @@ impl Killers<'_> {
         rights: &KillRights,
         age: Duration,
     ) -> Result<ClientKey, Outcome> {
-        let Some(&victim) = self.ids.keys.get(&id) else { return Err(self.of_nobody(id, query_only)) };
+        let Some(victim) = self.ids.client_with(id) else { return Err(self.of_nobody(id, query_only)) };
         let client = &self.clients[victim];
         let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
         // Who is still logging in is nobody's yet (find_thread_by_id, `user_matches`: without a user it is not one's own).
@@ -346,7 +278,7 @@ impl Killers<'_> {
                 return Settled::GoesOn { behind, answer };
             }
             (Outcome::AskServer(ending), None) => {
-                let own = self.ids.keys.get(&victim).map(|&key| ClientRef { key, id: victim });
+                let own = self.ids.client_with(victim).map(|key| ClientRef { key, id: victim });
                 let own = own.map(|victim| OutsideKill::new(victim, ending, query_only, since));
                 let choice = self.pool.workers.chosen.get().number;
                 let kills = own.map_or(Kills::OfOtherWorker { choice }, |kill| Kills::Own(Box::new(kill)));

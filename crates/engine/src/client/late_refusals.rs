@@ -1,11 +1,13 @@
 //! Refused logins that hear of it later: the reasons of refusals, and the time at which they are told.
 
+use std::collections::BTreeMap;
+
 use seam::{Instant, Peer};
 
 use super::attempt::{Login, LoginVerdict};
 use super::{Client, Phase};
-use crate::ids::{ClientKey, Table};
-use crate::logins::{LateRefusal, Logins};
+use crate::errors::MySqlError;
+use crate::ids::{ClientKey, ClientRef, Table};
 use crate::server::Server;
 
 impl Server {
@@ -29,26 +31,42 @@ impl Server {
     }
 }
 
-impl Logins {
+/// Refused logins that are told so at a time, in the order of that and of their clients' ids.
+#[derive(Default)]
+pub(crate) struct LateRefusals(pub(super) BTreeMap<(Instant, u64), LateRefusal>);
+
+/// A refusal that is told later.
+pub(crate) struct LateRefusal {
+    pub(crate) client: ClientRef,
+    pub(crate) sequence: u8,
+    pub(crate) error: MySqlError,
+}
+
+impl LateRefusals {
     /// Returns the time at which the next refusal is to be told.
-    pub(crate) fn next_refusal_to_tell(&self) -> Option<Instant> {
-        self.late_refusals.keys().next().map(|&(at, _)| at)
+    pub(crate) fn next_time(&self) -> Option<Instant> {
+        self.0.keys().next().map(|&(at, _)| at)
     }
 
     /// Tells a client later that its login is refused; the client waits without any work. Returns the place of its refusal among the others.
-    pub(crate) fn refuse_later(&mut self, told: Instant, refusal: LateRefusal) -> (Instant, u64) {
+    pub(crate) fn add(&mut self, told: Instant, refusal: LateRefusal) -> (Instant, u64) {
         let place = (told, u64::from(refusal.client.id));
-        self.late_refusals.insert(place, refusal);
+        self.0.insert(place, refusal);
         place
     }
 
+    /// The client whose refusal has this place has gone.
+    pub(super) fn remove(&mut self, place: (Instant, u64)) {
+        self.0.remove(&place);
+    }
+
     /// Takes out the next late refusal that is due, of a client that still waits for it.
-    pub(crate) fn refusal_to_tell(
+    pub(crate) fn next_due(
         &mut self,
         now: Instant,
         clients: &Table<ClientKey, Client>,
     ) -> Option<LateRefusal> {
-        while let Some(first) = self.late_refusals.first_entry().filter(|first| first.key().0 <= now) {
+        while let Some(first) = self.0.first_entry().filter(|first| first.key().0 <= now) {
             let refusal = first.remove();
             let client = clients.find(refusal.client);
             if client.is_some_and(|client| matches!(client.phase(), Phase::Login(Login::Refused(_)))) {

@@ -260,7 +260,7 @@ impl Engine {
 
     /// Decides on the logins that have waited for a fresh copy of the accounts. The copy is there, or will not come.
     pub(crate) fn judge_again(&mut self) {
-        for client in std::mem::take(&mut self.logins.awaiting_accounts) {
+        for client in self.logins.take_awaiting_accounts() {
             let outcome = self.authentication().judge_again(client);
             self.carry_out_login(client.key, outcome);
         }
@@ -482,7 +482,7 @@ impl Engine {
         client.end_login();
         let Some(schema) = attempt.schema else { return self.answer_login(key, attempt.sequence) };
         let (clients, sessions) = (&mut self.clients, &self.sessions.states);
-        match self.logins.ask_schema(self.now, &self.settings, clients, sessions, (key, schema)) {
+        match self.logins.schemas.ask(self.now, &self.settings, clients, sessions, (key, schema)) {
             Asked::Known => self.answer_login(key, attempt.sequence),
             Asked::With(request) => self.queue_request(key, *request),
             Asked::Waits => {}
@@ -497,7 +497,7 @@ impl Engine {
 
     /// Logs in the clients that waited with the one that asked for the schema, since it is there for them.
     pub(crate) fn schema_allowed(&mut self, asked: ClientKey) {
-        for key in self.logins.end_schema_check(asked, &self.clients) {
+        for key in self.logins.schemas.end_check(asked, &self.clients) {
             self.clients[key].end_login();
             self.answer_login(key, self.clients[key].login.sequence);
             self.resume.push(key);
@@ -556,7 +556,7 @@ impl Engine {
         let mut client = Client::new(connection, peer, id, self.now);
         client.security = Security::of_listener(&self.settings, listener);
         let key = self.clients.insert(client);
-        self.ids.keys.insert(id, key);
+        self.ids.come(id, key);
         self.io.set_role(connection, crate::io::Role::Client(key));
         self.begin_login(key);
         if self.servers.primary().facts.is_some() {

@@ -4,14 +4,15 @@
 //! application was started again, or the network) would otherwise queue thousands of statements before those of
 //! everybody else, all with the same answer.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use seam::Instant;
 
 use super::attempt::Login;
 use super::{Client, Phase};
+use crate::accounts::IdentityId;
 use crate::ids::{ClientKey, ClientRef, Table};
-use crate::logins::{Logins, SchemaCheck};
 use crate::request::{Request, RequestKind};
 use crate::session::{Sessions, is_utf8};
 use crate::settings::Settings;
@@ -29,14 +30,25 @@ pub(crate) enum Asked {
 /// Schema checks that are remembered at most. Each is for one user and one schema.
 const KNOWN_SCHEMAS: usize = 4096;
 
-impl Logins {
+/// Schemas of logins: those of which the server is being asked, and those that are known.
+#[derive(Default)]
+pub(crate) struct LoginSchemas {
+    /// What the server is being asked, and the clients that wait for the answer beside the one that it is asked for.
+    checks: BTreeMap<(IdentityId, Vec<u8>), Vec<ClientRef>>,
+    /// The same by the client that the server is asked for: each statement that is queued looks here.
+    askers: BTreeMap<ClientKey, (IdentityId, Vec<u8>)>,
+    /// Schemas that a user was allowed to use, and when.
+    known: BTreeMap<(IdentityId, Vec<u8>), Instant>,
+}
+
+impl LoginSchemas {
     /// Says whether a client is to ask for its schema and those of others.
-    pub(crate) fn checks_schema(&self, key: ClientKey) -> bool {
-        self.schema_askers.contains_key(&key)
+    pub(crate) fn is_asked_for(&self, key: ClientKey) -> bool {
+        self.askers.contains_key(&key)
     }
 
     /// Has the client ask about the schema that its login names, or lets it wait for the answer that another one will get.
-    pub(crate) fn ask_schema(
+    pub(crate) fn ask(
         &mut self,
         now: Instant,
         settings: &Settings,
@@ -52,49 +64,59 @@ impl Logins {
         };
         let named = (identity, schema);
         let is_recent = |&since: &Instant| now.since(since) < settings.accounts_refresh;
-        if self.known_schemas.get(&named).is_some_and(is_recent) {
+        if self.known.get(&named).is_some_and(is_recent) {
             return Asked::Known;
         }
         let client = clients.ref_to(key);
-        match self.schema_checks.entry(named) {
+        match self.checks.entry(named) {
             Entry::Occupied(mut check) => {
-                check.get_mut().waiting.push(client);
+                check.get_mut().push(client);
                 clients[key].await_schema();
                 Asked::Waits
             }
             Entry::Vacant(check) => {
                 let request = question(&check.key().1);
-                self.schema_askers.insert(key, check.key().clone());
-                check.insert(SchemaCheck { waiting: Vec::new() });
+                self.askers.insert(key, check.key().clone());
+                check.insert(Vec::new());
                 Asked::With(Box::new(request))
             }
         }
     }
 
     /// Remembers that the client's schema exists and the client may use it.
-    pub(crate) fn remember_schema(&mut self, now: Instant, client: &Client, sessions: &Sessions) {
+    pub(crate) fn is_allowed(&mut self, now: Instant, client: &Client, sessions: &Sessions) {
         let (Some(identity), Some(session)) = (client.identity, client.session.id) else { return };
-        if self.known_schemas.len() >= KNOWN_SCHEMAS {
-            self.known_schemas.clear();
+        if self.known.len() >= KNOWN_SCHEMAS {
+            self.known.clear();
         }
         if let Some(schema) = &sessions.state(session).schema {
-            self.known_schemas.insert((identity, schema.to_vec()), now);
+            self.known.insert((identity, schema.to_vec()), now);
         }
     }
 
+    /// Nobody knows any longer which schemas there are.
+    pub(crate) fn forget_known(&mut self) {
+        self.known.clear();
+    }
+
+    /// Nothing more is known of a user here.
+    pub(crate) fn forget_user(&mut self, identity: IdentityId) {
+        self.known.retain(|(known, _), _| *known != identity);
+    }
+
     /// Takes out a client that has gone. Where the client was to ask, one of those that waited for its answer asks this.
-    pub(crate) fn schema_check_left(
+    pub(crate) fn client_left(
         &mut self,
         gone: ClientKey,
         clients: &Table<ClientKey, Client>,
     ) -> Option<(ClientKey, Request)> {
-        let known = self.schema_askers.remove(&gone)?;
-        let mut waiting = self.schema_checks.remove(&known).map_or(Vec::new(), |check| check.waiting);
+        let known = self.askers.remove(&gone)?;
+        let mut waiting = self.checks.remove(&known).unwrap_or_default();
         while let Some(next) = waiting.pop() {
             if awaits_schema(clients, next) {
                 let request = question(&known.1);
-                self.schema_askers.insert(next.key, known.clone());
-                self.schema_checks.insert(known, SchemaCheck { waiting });
+                self.askers.insert(next.key, known.clone());
+                self.checks.insert(known, waiting);
                 return Some((next.key, request));
             }
         }
@@ -102,14 +124,13 @@ impl Logins {
     }
 
     /// Takes the check for which a client asked out of the table. Returns the clients that still wait for it.
-    pub(crate) fn end_schema_check(
+    pub(crate) fn end_check(
         &mut self,
         asked: ClientKey,
         clients: &Table<ClientKey, Client>,
     ) -> Vec<ClientKey> {
-        let known = self.schema_askers.remove(&asked);
-        let check = known.and_then(|known| self.schema_checks.remove(&known));
-        let waiting = check.map_or(Vec::new(), |check| check.waiting).into_iter();
+        let known = self.askers.remove(&asked);
+        let waiting = known.and_then(|known| self.checks.remove(&known)).unwrap_or_default().into_iter();
         waiting.filter(|&client| awaits_schema(clients, client)).map(|client| client.key).collect()
     }
 }
@@ -148,7 +169,7 @@ mod tests {
     use crate::settings::Settings;
 
     fn has_no_checks(engine: &Engine) -> bool {
-        engine.logins.schema_checks.is_empty() && engine.logins.schema_askers.is_empty()
+        engine.logins.schemas.checks.is_empty() && engine.logins.schemas.askers.is_empty()
     }
 
     /// Clients of one user that all ask for the same schema.
@@ -168,10 +189,10 @@ mod tests {
             client.login.sequence = 2;
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
-            engine.ids.keys.insert(id, key);
+            engine.ids.come(id, key);
             let (clients, sessions) = (&mut engine.clients, &engine.sessions.states);
             let (now, settings, named) = (engine.now, &engine.settings, (key, b"shop".to_vec()));
-            if let Asked::With(request) = engine.logins.ask_schema(now, settings, clients, sessions, named) {
+            if let Asked::With(request) = engine.logins.schemas.ask(now, settings, clients, sessions, named) {
                 engine.queue_request(key, *request);
             }
         }

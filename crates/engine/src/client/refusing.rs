@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use super::attempt::{Attempt, Login, LoginAnswer, LoginVerdict};
 use super::authentication::Authentication;
+use super::late_refusals::LateRefusal;
 use crate::accounts::hosts::host_name;
 use crate::accounts::method::Method;
 use crate::control::facts::Facts;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
-use crate::logins::LateRefusal;
 use crate::outside::event::Event;
 use crate::outside::named::RefusedFor;
 use crate::session::is_utf8;
@@ -87,7 +87,7 @@ impl Authentication<'_> {
         }
         let client = self.clients.ref_to(key);
         let refusal = LateRefusal { client, sequence: attempt.sequence, error };
-        let place = self.logins.refuse_later(self.now + delay, refusal);
+        let place = self.logins.late_refusals.add(self.now + delay, refusal);
         self.clients[key].wait_in_login(Login::Refused(place));
         Refusal { event, told: None }
     }

@@ -130,7 +130,7 @@ mod tests {
             client.session.wait_timeout = *value;
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
-            engine.ids.keys.insert(id, key);
+            engine.ids.come(id, key);
         }
         engine
     }

@@ -3,9 +3,10 @@
 use seam::Instant;
 
 use crate::backend::Summary;
+use crate::client::ids::ClientIds;
 use crate::client::{Client, Phase};
 use crate::cluster::following::Following;
-use crate::ids::{BackendKey, ClientIds, ClientKey, ClientRef, Table};
+use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::outside::kills_under_way::{BackendRef, UnderWay};
 use crate::outside::orders::given::Orders;
 use crate::outside::orders::to_be_ended::{KillReport, Kills, OutsideKill};
@@ -57,7 +58,7 @@ pub(crate) struct OutsideKills<'a> {
 impl OutsideKills<'_> {
     /// The server is to end what runs of the client with this id, asked by its own user: who wants it has no connection here, or waits for that.
     pub(crate) fn order(&mut self, id: u32, query_only: bool, ending: ServerKill, told: Option<KillReport>) {
-        let Some(&key) = self.ids.keys.get(&id) else { return };
+        let Some(key) = self.ids.client_with(id) else { return };
         let kill = OutsideKill::new(ClientRef { key, id }, ending, query_only, self.now);
         self.orders.kills.push(OutsideKill { told, ..kill });
     }

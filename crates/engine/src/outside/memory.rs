@@ -4,8 +4,9 @@ use std::ops::AddAssign;
 
 use crate::backend::Backend;
 use crate::client::bytes_held::ClientMemory;
+use crate::client::ids::ClientIds;
 use crate::client::{Client, Phase};
-use crate::ids::{ClientIds, ClientKey, Table};
+use crate::ids::{ClientKey, Table};
 use crate::io::{Io, Role};
 use crate::outside::named::MemoryPart;
 use crate::outside::views::Views;
@@ -211,7 +212,7 @@ impl HoldersOfMemory<'_> {
         self.clients.capacity() * size_of::<Client>()
             + self.io.roles_capacity() * size_of::<(u32, Role)>()
             // The nodes of a B-tree are at least half full.
-            + self.ids.keys.len() * 2 * size_of::<(u32, ClientKey)>()
+            + self.ids.count() * 2 * size_of::<(u32, ClientKey)>()
             + self.scheduling.scheduler.table_bytes()
     }
 

@@ -63,7 +63,7 @@ impl Engine {
             following: &self.following,
             readers: &self.readers,
             views: &self.views,
-            connections: self.ids.last,
+            connections: self.ids.given(),
             names_given: self.io.names_given(),
             paused: self.orders.paused,
         }
@@ -275,7 +275,7 @@ impl Engine {
     /// end it, and the client hears the server's answer. False where this worker has no such client. A turn has to follow,
     /// with an end.
     pub fn kill(&mut self, id: u32, query_only: bool) -> bool {
-        let Some(&victim) = self.ids.keys.get(&id) else { return false };
+        let Some(victim) = self.ids.client_with(id) else { return false };
         if let Outcome::AskServer(ending) = self.end_for_client(victim, query_only) {
             self.outside_kills().order(id, query_only, ending, None);
         }

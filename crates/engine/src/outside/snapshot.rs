@@ -10,9 +10,10 @@ use seam::{Address, Instant};
 
 use crate::accounts::Account;
 use crate::backend::{Backend, Owner, Phase as BackendPhase, Place};
+use crate::client::ids::ClientIds;
 use crate::client::{Client, Phase};
 use crate::engine::Engine;
-use crate::ids::{ClientIds, ClientKey, Table};
+use crate::ids::{ClientKey, Table};
 use crate::learned::digests::{Digest, DigestCost};
 use crate::learned::waiting::WHOLE;
 use crate::logins::Logins;
@@ -246,7 +247,7 @@ impl Tables<'_> {
 
     /// A client of a reader.
     fn guest_view(&self, id: u32) -> Option<ClientView> {
-        let key = *self.ids.keys.get(&id)?;
+        let key = self.ids.client_with(id)?;
         let view = self.client_view(key, &self.clients[key]);
         Some(ClientView { server: Some(self.settings.server[0].clone()), ..view })
     }

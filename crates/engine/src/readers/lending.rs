@@ -272,7 +272,7 @@ impl Engine {
 
     /// A client comes back from a reader.
     fn take_back(&mut self, place: usize, returned: Returned) {
-        let Some(&key) = self.ids.keys.get(&returned.id) else { return };
+        let Some(key) = self.ids.client_with(returned.id) else { return };
         let is_there = matches!(self.clients[key].phase(), Phase::Lent(lent) if matches!(lent.at, At::Reader(at) if at == place));
         let Some(lent) = is_there.then(|| self.come_back(key)).flatten() else { return };
         let client = &mut self.clients[key];
@@ -458,7 +458,7 @@ impl Engine {
         if let Some(guests) = &mut self.guests {
             guests.errors.remove(&key);
         }
-        self.ids.keys.insert(guest.id, key);
+        self.ids.come(guest.id, key);
         self.io.set_role(guest.connection, Role::Client(key));
         if let (Some(statement), Some(about)) = (guest.statement, &mut guest.request.about) {
             **about = self.prepared().take_lent(key, statement, **about);
@@ -468,7 +468,7 @@ impl Engine {
 
     /// The lender's client has gone.
     pub(super) fn forget_guest(&mut self, id: u32) {
-        if let Some(&key) = self.ids.keys.get(&id) {
+        if let Some(key) = self.ids.client_with(id) {
             self.client_gone(key);
         }
     }

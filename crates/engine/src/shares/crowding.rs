@@ -159,7 +159,10 @@ impl Scheduling {
         for class in Class::ALL {
             // Beside those are some that have had their turn here, and wait for a backend.
             for client in self.scheduler.some_plain(class, 4 * AT_ONCE) {
-                if moved == AT_ONCE || self.shares.counts(client) || parties.logins.checks_schema(client) {
+                if moved == AT_ONCE
+                    || self.shares.counts(client)
+                    || parties.logins.schemas.is_asked_for(client)
+                {
                     continue;
                 }
                 let Some(since) = self.scheduler.take_plain(class, client) else { continue };

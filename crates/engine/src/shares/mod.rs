@@ -146,7 +146,7 @@ impl Scheduling {
     ) {
         let &Arriving { since, client: key, lane, need, standing } = arriving;
         let (client, settings) = (&clients[key], &parties.settings.shares);
-        let checks_schema = parties.logins.checks_schema(key);
+        let checks_schema = parties.logins.schemas.is_asked_for(key);
         let held_up = need == Need::Any && self.is_held_up(parties, client, servers);
         if (self.shares_are_on(parties.settings) || held_up) && !checks_schema {
             let flow = parties.flow_of(client);

@@ -69,7 +69,7 @@ impl<'a> Parties<'a> {
         let since = request.turn.arrival.at;
         let usage = self.logins.identities.usage(identity, &self.pool.workers.users);
         usage.may_have_one_more(self.bound_of_users(), self.pool.worker, since)
-            || self.logins.checks_schema(key)
+            || self.logins.schemas.is_asked_for(key)
             || self.keeps_no_backend(client, servers)
     }
 }

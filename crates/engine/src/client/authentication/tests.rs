@@ -421,14 +421,14 @@ fn a_refusal_that_is_told_later_goes_with_its_client() {
         let (_, told) = bench.log_in_in_full(index, "app", "wrong");
         assert_eq!(told.is_empty(), index >= 3, "the first three are told at once");
     }
-    assert_eq!(bench.engine.logins.late_refusals.len(), 2);
+    assert_eq!(bench.engine.logins.late_refusals.0.len(), 2);
     let reason = seam::CloseReason::EndOfStream;
     let connection = ConnectionId { index: 3, generation: 1 };
     bench.engine.handle(Instant::START, Input::Closed { connection, reason });
-    assert_eq!(bench.engine.logins.late_refusals.len(), 1);
+    assert_eq!(bench.engine.logins.late_refusals.0.len(), 1);
     let late = Instant::START + std::time::Duration::from_secs(5);
     bench.engine.handle(late, Input::TurnEnd);
-    assert!(bench.engine.logins.late_refusals.is_empty());
+    assert!(bench.engine.logins.late_refusals.0.is_empty());
     assert!(is_denied(&bench.told(&Visitor {
         connection: ConnectionId { index: 4, generation: 1 },
         scramble: [0; 20],

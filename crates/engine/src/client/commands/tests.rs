@@ -38,7 +38,7 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
         client.session.id = Some(engine.sessions.states.hold(SessionState::default()));
         client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
-        engine.ids.keys.insert(id, key);
+        engine.ids.come(id, key);
         engine.io.set_role(connection(index), crate::io::Role::Client(key));
     }
     engine

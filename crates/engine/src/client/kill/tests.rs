@@ -6,13 +6,14 @@ use crate::accounts::{Account, Credential};
 use crate::backend::{Afterwards, Owner, Phase as BackendPhase};
 use crate::client::Running;
 use crate::client::commands::tests::{connection, engine, open_backends};
+use crate::client::ids::PARTS;
 use crate::engine::Engine;
 use crate::ids::{BackendKey, client_key};
 use crate::outside::kills_under_way::LONGEST;
 use crate::request::{Request, RequestKind};
 use crate::workers::Workers;
 use crate::workers::letter::{Killed, Sender};
-use crate::workers::onramps::Census;
+use crate::workers::onramps::{Census, SLOTS};
 use crate::workers::serving::ServedClient;
 
 #[test]
@@ -106,8 +107,8 @@ fn clients_that_have_come_before_the_slot_was_known_get_ids_of_it() {
     let of_clients: Vec<_> = keys.iter().map(|&key| engine.clients[key].id).collect();
     assert_eq!(of_clients, [same(before[0]), same(before[1]), id]);
     assert_eq!(ids(&engine), of_clients);
-    let (_, waits) = engine.logins.by_deadline[0];
-    assert!(engine.clients.find(waits).is_some(), "its time ends as before");
+    let over = engine.now + engine.settings.connect_timeout;
+    assert!(engine.logins.next_expired(over, &engine.clients).is_some(), "its time ends as before");
 }
 
 #[test]

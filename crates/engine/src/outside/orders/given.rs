@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use seam::Instant;
 
 use crate::client::Client;
-use crate::client::kill::slot_of;
+use crate::client::ids::slot_of;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, Table};
 use crate::outside::kills_under_way::KillsUnderWay;

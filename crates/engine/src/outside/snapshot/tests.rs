@@ -27,7 +27,7 @@ fn engine(clients: u32) -> Engine {
         client.session.id = Some(engine.sessions.states.hold(state.clone()));
         client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
-        engine.ids.keys.insert(id, key);
+        engine.ids.come(id, key);
     }
     engine
 }
@@ -55,7 +55,7 @@ fn pieces_hold_every_client_once() {
     for number in [0, 4, 9] {
         engine.drop_client(client_key(number));
     }
-    let all: Vec<_> = engine.ids.keys.keys().copied().collect();
+    let all: Vec<_> = engine.clients.iter().map(|(_, client)| client.id).collect();
     for count in 1..=11 {
         assert_eq!(ids(&engine, count), all, "in pieces of {count}");
     }
