@@ -20,6 +20,14 @@ pub(crate) struct BackendKey {
     slot: u32,
 }
 
+/// A backend by the name that the driver was given for its connection, and that is never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BackendName {
+    token: u64,
+}
+
+plain!(struct BackendName { token });
+
 /// A client by its slot and the id that it sees itself, so that a later client in the same slot is not taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientRef {
@@ -82,6 +90,16 @@ impl BackendKey {
     /// The server that it is on.
     pub(crate) fn server(self) -> ServerKey {
         self.server
+    }
+}
+
+impl BackendName {
+    pub(crate) fn of(token: u64) -> Self {
+        Self { token }
+    }
+
+    pub(crate) fn token(self) -> u64 {
+        self.token
     }
 }
 

@@ -10,7 +10,7 @@ use crate::request::{Request, RequestKind};
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::Sessions;
-use crate::session::aftermath::{Diagnostics, InsertId};
+use crate::session::aftermath::Diagnostics;
 use crate::session::sql_states::SqlState;
 
 /// Effects of statements that return rows which FOUND_ROWS() counts like the rows of any other.
@@ -39,25 +39,17 @@ impl Client {
         let is_mariadb = servers.of(key).is_mariadb();
         let aftermath = &mut self.session.aftermath;
         if let Some(rows) = row_count(request, summary) {
-            aftermath.row_count = rows;
+            aftermath.changed_rows(rows);
         }
         // What others share cannot be asked about.
         let shared = servers[key].holder != Some(own);
         match found_rows(request, summary, is_mariadb, shared) {
             FoundRows::AsBefore => {}
-            FoundRows::Known(rows) => aftermath.found_rows = Some(rows),
-            FoundRows::OnServer => aftermath.found_rows = None,
+            FoundRows::Known(rows) => aftermath.found(rows),
+            FoundRows::OnServer => aftermath.found_rows_is_on_server(),
         }
         if may_change_insert_id(request, summary) {
-            let stands = aftermath.last_insert_id == 0 || aftermath.insert_id_at == Some(key);
-            // One that failed says nothing of what those before it have left.
-            let before = match aftermath.insert_id {
-                InsertId::Unsure { reported } => reported,
-                InsertId::Known => 0,
-            };
-            let reported = if summary.last_insert_id > 0 { summary.last_insert_id } else { before };
-            aftermath.insert_id = InsertId::Unsure { reported };
-            aftermath.insert_id_at = stands.then_some(key);
+            aftermath.insert_id_may_change(summary.last_insert_id, key);
         }
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
         if nothing_new {
@@ -77,7 +69,7 @@ impl Client {
     ) -> Option<Diagnostics> {
         let summary = &statement.summary;
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
-        let diagnostics = &self.session.aftermath.diagnostics;
+        let diagnostics = self.session.aftermath.diagnostics();
         // Which statements leave the list of those before them, the server knows best.
         let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !self.session.pins.is_empty();
         let leaves = request.is_about_diagnostics() || request.leaves_diagnostics(is_mariadb);
@@ -86,8 +78,8 @@ impl Client {
         }
         if nothing_new && kept {
             // Most empty it: how many there are, the list itself says where it has to be saved.
-            self.session.aftermath.diagnostics =
-                Diagnostics::OnBackend { warnings: 0, errors: 0, sql_state: None };
+            let emptied = Diagnostics::OnBackend { warnings: 0, errors: 0, sql_state: None };
+            self.session.aftermath.leaves(emptied);
             return None;
         }
         Some(match (&summary.error, summary.warnings) {

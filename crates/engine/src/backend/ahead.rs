@@ -10,7 +10,6 @@ use crate::errors::ServerError;
 use crate::ids::BackendKey;
 use crate::request::{Request, RequestKind};
 use crate::servers::Servers;
-use crate::session::aftermath::InsertId;
 use crate::session::{SessionState, SessionTables};
 use crate::settings::Settings;
 
@@ -102,11 +101,12 @@ impl Client {
         let autocommit = session.status.contains(StatusFlags::AUTOCOMMIT);
         let begun = self.in_transaction() || self.transaction.unstarted.is_some() || !autocommit;
         let needed = pins || reads_id || (inserts && begun);
-        let there =
-            session.aftermath.last_insert_id == 0 || session.aftermath.insert_id_at == Some(backend_key);
+        let there = session.aftermath.insert_id_stands_at(backend_key);
         if needed && !there {
             ahead.effects.set_insert_id = true;
-            ahead.texts.push(format!("SET last_insert_id={}", session.aftermath.last_insert_id).into_bytes());
+            ahead
+                .texts
+                .push(format!("SET last_insert_id={}", session.aftermath.last_insert_id()).into_bytes());
         }
         // Preparing a statement has no part in a transaction, but for being refused in one that only reads.
         let prepares = request.command == RequestKind::Prepare;
@@ -152,10 +152,7 @@ impl SessionOnBackend<'_> {
         self.sessions.states.release(session);
         self.servers[key].session.trackers = true;
         if insert_id {
-            // It has to be 0 again before anybody else gets the backend.
-            let aftermath = &mut self.client.session.aftermath;
-            aftermath.insert_id_at = Some(key);
-            aftermath.insert_id = InsertId::Unsure { reported: 0 };
+            self.client.session.aftermath.insert_id_sent_to(key);
         }
     }
 }

@@ -39,7 +39,7 @@ impl Client {
     pub(super) fn take_insert_id(&mut self, summary: &Summary) -> bool {
         let row = rows_of(&summary.kept_answer).into_iter().next().unwrap_or_default();
         let aftermath = &mut self.session.aftermath;
-        aftermath.found_rows = number(row.get(2)).or(aftermath.found_rows).or(Some(0));
+        aftermath.found_rows_told(number(row.get(2)));
         let told = number(row.first());
         match told {
             Some(value) => aftermath.insert_id_told(value),
@@ -89,6 +89,6 @@ mod tests {
         let mut engine = engine(1, Settings::default());
         let client = &mut engine.clients[client_key(0)];
         assert!(!client.take_insert_id(&Summary::default()));
-        assert_eq!(client.session.aftermath.found_rows, Some(0));
+        assert!(client.session.aftermath.knows_found_rows());
     }
 }

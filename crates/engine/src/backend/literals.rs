@@ -11,7 +11,6 @@ use crate::request::{Request, RequestKind};
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::Sessions;
-use crate::session::aftermath::Diagnostics;
 use crate::session::literals::{Literals, Rewriting};
 use crate::settings::Settings;
 
@@ -76,7 +75,7 @@ impl Client {
         request: &mut Request,
     ) {
         let prepares = request.command == RequestKind::Prepare;
-        let there = matches!(self.session.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        let there = self.session.aftermath.has_diagnostics_on_backend();
         // A SET ahead of it takes their place.
         let stay = |backend| there && self.variables_ahead(servers, backend, request).is_empty();
         let which = match prepares {

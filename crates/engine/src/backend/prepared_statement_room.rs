@@ -291,7 +291,7 @@ impl Client {
             || self.backpressure.server_is_slow
             || !self.session.pins.is_empty()
             || self.session.unreported.is_some()
-            || self.session.aftermath.insert_id_at == Some(backend)
+            || self.session.aftermath.left_insert_id_at(backend)
     }
 }
 

@@ -374,7 +374,7 @@ impl Engine {
 
     /// Gives the followers the server's answer to SHOW WARNINGS after a group's statement.
     pub(crate) fn share_diagnostics(&mut self, leader: ClientKey, group: &CoalescedGroup) {
-        let saved = self.clients.get(leader).map(|leader| leader.session.aftermath.diagnostics.clone());
+        let saved = self.clients.get(leader).map(|leader| leader.session.aftermath.diagnostics().clone());
         for follower in followers_of(&self.clients, group) {
             if let Some(saved @ (Diagnostics::Saved { .. } | Diagnostics::Counted { .. })) = &saved {
                 self.answers().keep_diagnostics(follower, saved.clone());

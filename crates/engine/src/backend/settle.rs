@@ -18,7 +18,7 @@ use crate::ids::{BackendKey, ClientKey};
 use crate::outside::named::ClosedFor;
 use crate::request::{Request, RequestKind};
 use crate::session::SessionState;
-use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, InsertId, List};
+use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, List};
 use crate::session::pins::Pins;
 use crate::session::unreported::cannot_wait;
 use crate::workers::letter::Letter;
@@ -366,9 +366,9 @@ impl Engine {
         let in_transaction = state.in_transaction();
         let shared = self.servers[key].holder != Some(client);
         // Nobody has known that its id would have to stand there.
-        let asks_id = matches!(state.session.aftermath.insert_id, InsertId::Unsure { .. })
-            && state.session.aftermath.insert_id_at != Some(key);
-        let on_backend = matches!(state.session.aftermath.diagnostics, Diagnostics::OnBackend { .. });
+        let asks_id =
+            state.session.aftermath.is_insert_id_unsure() && !state.session.aftermath.left_insert_id_at(key);
+        let on_backend = state.session.aftermath.has_diagnostics_on_backend();
         if !shared && !state.session.pins.is_empty() {
             let has_to_ask = cannot_wait(&state.session.unreported) || asks_id;
             if !error && has_to_ask && on_backend {
@@ -399,8 +399,8 @@ impl Engine {
         if !shared && in_transaction && !asks_id {
             return self.hold_on(client);
         }
-        let unknown = state.session.aftermath.insert_id != InsertId::Known
-            || state.session.aftermath.found_rows.is_none();
+        let unknown =
+            state.session.aftermath.is_insert_id_unsure() || !state.session.aftermath.knows_found_rows();
         if !shared && unknown {
             return self.ask_insert_id(key, client);
         }
@@ -425,7 +425,7 @@ impl Engine {
     fn ask_insert_id(&mut self, key: BackendKey, client: ClientKey) {
         let state = &mut self.clients[client];
         state.settle();
-        let text = if state.session.aftermath.found_rows.is_none() { ASK_FOUND_ROWS } else { ASK_INSERT_ID };
+        let text = if state.session.aftermath.knows_found_rows() { ASK_INSERT_ID } else { ASK_FOUND_ROWS };
         let owner = Owner::SaveInsertId { client };
         self.sending().send_own(key, owner, CommandKind::Query, text, Expect::ResultSets, 0);
     }
@@ -450,7 +450,7 @@ impl Engine {
         state.activity.last_heard = now;
         state.backend = None;
         state.transaction.blocks_others = false;
-        state.session.aftermath.insert_id_at = None;
+        state.session.aftermath.insert_id_leaves();
         state.end_statement();
         self.resume.push(client);
         self.clients.server_keeps_up(client, &mut self.io.outbox);
@@ -459,8 +459,8 @@ impl Engine {
 
     pub(crate) fn diagnostics_saved(&mut self, key: BackendKey, client: ClientKey, summary: &mut Summary) {
         let state = &mut self.clients[client];
-        let sql_state = state.session.aftermath.diagnostics.sql_state();
-        let (warnings, errors) = state.session.aftermath.diagnostics.counts();
+        let sql_state = state.session.aftermath.diagnostics().sql_state();
+        let (warnings, errors) = state.session.aftermath.diagnostics().counts();
         let whole = summary.error.is_none() && summary.has_kept_all();
         if whole {
             let reply = std::mem::take(&mut summary.kept_answer).into_boxed_slice();
@@ -473,7 +473,7 @@ impl Engine {
                 Diagnostics::Saved { warnings, errors, sql_state, reply: List::new(reply) },
             );
         } else {
-            state.session.aftermath.diagnostics = Diagnostics::Counted { warnings, errors };
+            state.session.aftermath.forget_texts();
             if summary.error.is_some() {
                 // Killed, most likely: nobody has said whether a transaction is open.
                 self.servers[key].afterwards = Afterwards::Close;
@@ -566,7 +566,7 @@ impl Engine {
                 if ends {
                     self.close_client(key, lost, "its backend was lost with its transaction or state");
                 } else {
-                    self.clients[key].session.aftermath.insert_id_at = None;
+                    self.clients[key].session.aftermath.insert_id_leaves();
                     self.resume.push(key);
                 }
             }

@@ -343,7 +343,7 @@ impl SessionOnBackend<'_> {
     pub(super) fn question(&self) -> Option<Vec<u8>> {
         let unreported = self.client.session.unreported.as_deref()?;
         // FOUND_ROWS() does not survive the question; MySQL warns of it, so that it is asked for where it has to be.
-        let known = self.client.session.aftermath.found_rows.is_some();
+        let known = self.client.session.aftermath.knows_found_rows();
         let mut text = if known { b"SELECT 0".to_vec() } else { b"SELECT FOUND_ROWS()".to_vec() };
         for name in unreported {
             // As bytes, which no character_set_results converts.
@@ -363,9 +363,9 @@ impl SessionOnBackend<'_> {
         if let Some((found, values)) = row.split_first().filter(|(_, values)| values.len() == asked.len()) {
             self.note_unreported(&asked, BTreeSet::new());
             let aftermath = &mut self.client.session.aftermath;
-            if aftermath.found_rows.is_none() {
+            if !aftermath.knows_found_rows() {
                 let rows = found.as_deref().and_then(|rows| std::str::from_utf8(rows).ok()?.parse().ok());
-                aftermath.found_rows = rows.or(Some(0));
+                aftermath.found_rows_told(rows);
             }
             let session = self.client.session.id.expect("a client with requests has logged in");
             let mut state: SessionState = self.sessions.states.state(session).clone();

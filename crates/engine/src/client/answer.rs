@@ -57,7 +57,7 @@ impl Client {
     /// Notes that a statement was answered here which the server would have executed without a table. MySQL's list of warnings is empty then.
     fn answered_here(&mut self, server: &Server) {
         if !server.is_mariadb() {
-            self.session.aftermath.diagnostics = Diagnostics::None;
+            self.session.aftermath.leaves(Diagnostics::None);
         }
     }
 
@@ -260,7 +260,7 @@ impl Answers<'_> {
             }
             Ok(ReadSet { priority, rest: None }) => {
                 client.take_priority(priority, full_tickets);
-                client.session.aftermath.row_count = 0;
+                client.session.aftermath.changed_no_rows();
                 self.ok(key, answer);
             }
             Err(error) => self.error(key, answer, &error),
@@ -318,7 +318,7 @@ impl Answers<'_> {
     /// Notes what a server's error leaves behind. The error is about to be told.
     pub(crate) fn note_server_error(&mut self, client: ClientKey, error: &ServerError) {
         let reader = self.reader(client);
-        self.clients[client].session.aftermath.row_count = -1;
+        self.clients[client].session.aftermath.has_no_row_count();
         self.keep_diagnostics(client, Diagnostics::of_error(error, reader));
     }
 
@@ -353,7 +353,7 @@ impl Answers<'_> {
         let connection = state.connection;
         // What the server would remember of an error of its own.
         let kept = ServerError::from(error);
-        state.session.aftermath.row_count = -1;
+        state.session.aftermath.has_no_row_count();
         let diagnostics = Diagnostics::of_error(&kept, reader);
         self.keep_diagnostics(client, diagnostics);
         self.io.send_packet_to(connection, sequence, &error.packet());
@@ -394,7 +394,7 @@ impl Answers<'_> {
             Shown::ByServer => return ToServer::AsItIs,
             Shown::Packets(reply) => {
                 let client = &mut self.clients[key];
-                client.session.aftermath.row_count = -1;
+                client.session.aftermath.has_no_row_count();
                 self.io.outbox.send(client.connection, &reply);
             }
             Shown::Refusal => self.error(key, answer, &MySqlError::diagnostics_moved()),
@@ -402,7 +402,7 @@ impl Answers<'_> {
             Shown::NoSuchCondition(diagnostics) => {
                 let status = self.clients[key].reader().status();
                 self.this_ok(key, answer, &OkPacket { warnings: 1, ..OkPacket::plain(status) });
-                self.clients[key].session.aftermath.row_count = -1;
+                self.clients[key].session.aftermath.has_no_row_count();
                 self.keep_diagnostics(key, diagnostics);
             }
         }

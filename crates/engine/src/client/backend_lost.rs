@@ -71,7 +71,7 @@ impl Client {
             Phase::Settling => {
                 // Its answer is not lost, and has told how many warnings there were.
                 self.end_statement();
-                self.session.aftermath.diagnostics.lose_texts();
+                self.session.aftermath.lose_texts();
                 AfterLoss::Answered
             }
             Phase::Queued => AfterLoss::NextStatement(self.loss.kind.unwrap_or(LossKind::Transaction)),

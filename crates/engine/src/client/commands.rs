@@ -417,7 +417,7 @@ impl Engine {
 
     /// Answers COM_PING here: it asks whether we are there. As on a direct connection, it also resets ROW_COUNT().
     fn ping(&mut self, key: ClientKey, answer: u8) {
-        self.clients[key].session.aftermath.row_count = 0;
+        self.clients[key].session.aftermath.changed_no_rows();
         self.answers().ok(key, answer);
     }
 
@@ -425,7 +425,7 @@ impl Engine {
     fn set_option(&mut self, key: ClientKey, option: u16, answer: u8) {
         let client = &mut self.clients[key];
         // my_eof leaves -1, as a result set does.
-        client.session.aftermath.row_count = -1;
+        client.session.aftermath.has_no_row_count();
         match option {
             0 => client.capabilities |= Capabilities::MULTI_STATEMENTS,
             1 => client.capabilities = client.capabilities.without(Capabilities::MULTI_STATEMENTS),

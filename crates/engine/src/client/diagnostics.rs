@@ -26,7 +26,7 @@ impl ClientMemory {
         limit: usize,
     ) -> bool {
         self.diagnostics += diagnostics.bytes();
-        let before = std::mem::replace(&mut clients[key].session.aftermath.diagnostics, diagnostics);
+        let before = clients[key].session.aftermath.leaves(diagnostics);
         self.diagnostics = self.diagnostics.saturating_sub(before.bytes());
         self.diagnostics > limit && self.forget_longest_diagnostics(clients, limit)
     }
@@ -34,7 +34,8 @@ impl ClientMemory {
     /// Counts what is kept, since the part of clients that have gone has not been taken off. True where that is nearly all that may be kept:
     /// the longest lists go then until a quarter is free. So all clients are gone through again only when an eighth at least has been added.
     fn forget_longest_diagnostics(&mut self, clients: &mut Table<ClientKey, Client>, limit: usize) -> bool {
-        let kept = |(key, client): (ClientKey, &Client)| (client.session.aftermath.diagnostics.bytes(), key);
+        let kept =
+            |(key, client): (ClientKey, &Client)| (client.session.aftermath.diagnostics().bytes(), key);
         let mut lists: Vec<_> = clients.iter().map(kept).filter(|&(bytes, _)| bytes > 0).collect();
         let mut held = lists.iter().map(|(bytes, _)| bytes).sum::<usize>();
         let is_reached = held > limit / 8 * 7;
@@ -43,9 +44,7 @@ impl ClientMemory {
             while held > limit / 4 * 3
                 && let Some((bytes, key)) = lists.pop()
             {
-                let diagnostics = &mut clients[key].session.aftermath.diagnostics;
-                let (warnings, errors) = diagnostics.counts();
-                *diagnostics = Diagnostics::Counted { warnings, errors };
+                clients[key].session.aftermath.forget_texts();
                 held -= bytes;
             }
         }
@@ -88,7 +87,7 @@ impl SavedDiagnostics<'_> {
             return Shown::ByServer;
         }
         let reader = self.reader();
-        let diagnostics = &self.client.session.aftermath.diagnostics;
+        let diagnostics = self.client.session.aftermath.diagnostics();
         if matches!(diagnostics, Diagnostics::OnBackend { .. }) && self.client.backend.is_some() {
             return Shown::ByServer;
         }
@@ -105,7 +104,7 @@ impl SavedDiagnostics<'_> {
     /// Says whether the list is empty on the client's backend too, and shown there in a character set that only the server knows.
     fn shows_nothing_in_doubt(&self) -> bool {
         let session = &self.client.session;
-        let nothing = session.unreported.is_some() && session.aftermath.diagnostics.counts() == (0, 0);
+        let nothing = session.unreported.is_some() && session.aftermath.diagnostics().counts() == (0, 0);
         nothing && self.client.backend.is_some_and(|backend| self.servers[backend].has_no_diagnostics())
     }
 
@@ -113,7 +112,7 @@ impl SavedDiagnostics<'_> {
     /// shown. GET DIAGNOSTICS sets its variables to what the rows say. A question beyond the rows is refused, and so is
     /// a text that is too long to be looked at (`None`).
     pub(super) fn asked_for(&self, text: Option<&[u8]>, answer: u8) -> Shown {
-        let (client, diagnostics) = (self.client, &self.client.session.aftermath.diagnostics);
+        let (client, diagnostics) = (self.client, self.client.session.aftermath.diagnostics());
         let asks_server = matches!(diagnostics, Diagnostics::OnBackend { .. });
         if client.backend.is_some() && asks_server {
             return Shown::ByServer;
@@ -154,15 +153,15 @@ impl SavedDiagnostics<'_> {
     fn get(&self, asked: &GetDiagnostics, answer: u8) -> Option<Shown> {
         let session = self.client.session.id.expect("a client with commands has logged in");
         let aftermath = &self.client.session.aftermath;
-        let reply = match &aftermath.diagnostics {
+        let reply = match aftermath.diagnostics() {
             Diagnostics::None => None,
             Diagnostics::Saved { reply, .. } => Some(&*reply.0),
             Diagnostics::OnBackend { .. } | Diagnostics::Counted { .. } => return None,
         };
         let left = LastStatement {
             reply,
-            sql_state: aftermath.diagnostics.sql_state(),
-            row_count: aftermath.row_count,
+            sql_state: aftermath.diagnostics().sql_state(),
+            row_count: aftermath.row_count(),
             charset: &self.sessions.state(session).charset,
             is_mariadb: self.servers.primary().facts.as_ref().is_some_and(Facts::is_mariadb),
         };
@@ -190,7 +189,7 @@ impl SavedDiagnostics<'_> {
 
     fn no_such_condition(&self) -> Shown {
         let error = conditions::no_such_condition();
-        Shown::NoSuchCondition(match &self.client.session.aftermath.diagnostics {
+        Shown::NoSuchCondition(match self.client.session.aftermath.diagnostics() {
             Diagnostics::Saved { warnings, errors, reply, .. } => Diagnostics::Saved {
                 warnings: warnings.saturating_add(1),
                 errors: errors.saturating_add(1),
@@ -230,7 +229,7 @@ mod tests {
     }
 
     fn is_counted(engine: &Engine, key: ClientKey) -> bool {
-        matches!(engine.clients[key].session.aftermath.diagnostics, Diagnostics::Counted { .. })
+        matches!(engine.clients[key].session.aftermath.diagnostics(), Diagnostics::Counted { .. })
     }
 
     fn of_limits() -> Engine {
@@ -255,9 +254,10 @@ mod tests {
                 && !is_counted(&engine, client_key(0))
                 && !is_counted(&engine, client_key(52))
         );
-        assert!((0..53).all(
-            |number| engine.clients[client_key(number)].session.aftermath.diagnostics.counts() == (64, 2)
-        ));
+        assert!(
+            (0..53).all(|number| engine.clients[client_key(number)].session.aftermath.diagnostics().counts()
+                == (64, 2))
+        );
         let said = std::iter::from_fn(|| engine.poll_event())
             .filter(|event| matches!(event, Event::LimitReached { option: Limit::KeptWarningsMemory, .. }));
         assert_eq!(said.count(), 1);
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn the_list_of_conditions_does_not_grow_for_ever() {
         let mut engine = of_limits();
-        let kept = |engine: &Engine| engine.clients[client_key(0)].session.aftermath.diagnostics.clone();
+        let kept = |engine: &Engine| engine.clients[client_key(0)].session.aftermath.diagnostics().clone();
         let mut longest = 0;
         for count in 1..=500 {
             assert!(!said(&mut engine, "GET DIAGNOSTICS CONDITION 0 @a = MYSQL_ERRNO").is_empty());

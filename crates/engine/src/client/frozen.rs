@@ -26,13 +26,12 @@ use super::{
 use crate::accounts::Identities;
 use crate::accounts::frozen::FrozenIdentity;
 use crate::frozen::{Distance, NotFrozen, NotThawed};
-use crate::ids::{BackendKey, ClientKey};
+use crate::ids::{BackendKey, BackendName, ClientKey};
 use crate::outside::waits::Holdups;
 use crate::request::frozen::{Common as CommonOfRequests, FrozenRequest};
 use crate::scheduler::frozen::FrozenWait;
 use crate::servers::Servers;
-use crate::session::aftermath::{Aftermath, Diagnostics, InsertId};
-use crate::session::gtid::Gtid;
+use crate::session::aftermath::frozen::FrozenAftermath;
 use crate::session::named_resources::NamedResources;
 use crate::session::pins::Pins;
 use crate::session::trackers::Trackers;
@@ -104,14 +103,6 @@ struct FrozenLogin {
 
 plain!(struct FrozenLogin { scramble, collation, sequence, until });
 
-/// A backend by the name that the driver was given for its connection, and that is never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BackendName {
-    token: u64,
-}
-
-plain!(struct BackendName { token });
-
 /// See [`ClientSession`].
 #[derive(Debug, PartialEq)]
 struct FrozenSession {
@@ -129,22 +120,6 @@ struct FrozenSession {
 
 plain!(struct FrozenSession {
     state, pins, variables, wait_timeout, trackers, unreported, named_resources, status, aftermath, statements,
-});
-
-/// See [`Aftermath`].
-#[derive(Debug, PartialEq)]
-struct FrozenAftermath {
-    last_insert_id: u64,
-    insert_id_at: Option<BackendName>,
-    insert_id: InsertId,
-    row_count: i64,
-    found_rows: Option<u64>,
-    last_gtid: Option<Box<Gtid>>,
-    diagnostics: Diagnostics,
-}
-
-plain!(struct FrozenAftermath {
-    last_insert_id, insert_id_at, insert_id, row_count, found_rows, last_gtid, diagnostics,
 });
 
 /// See [`Activity`].
@@ -200,11 +175,11 @@ pub(crate) struct Common<'a> {
 
 impl Common<'_> {
     fn name_of(&self, key: BackendKey) -> Option<BackendName> {
-        self.servers.get(key).map(|backend| BackendName { token: backend.token })
+        self.servers.get(key).map(|backend| BackendName::of(backend.token))
     }
 
     fn backend_of(&self, name: BackendName) -> Option<BackendKey> {
-        self.servers.backend_of(name.token)
+        self.servers.backend_of(name.token())
     }
 
     fn distance(&self, instant: Instant) -> Distance {
@@ -443,7 +418,11 @@ impl ClientSession {
             unreported,
             named_resources,
             status,
-            aftermath: aftermath.freeze(common),
+            aftermath: {
+                let bytes = aftermath.diagnostics().bytes();
+                common.memory.diagnostics = common.memory.diagnostics.saturating_sub(bytes);
+                aftermath.freeze(|backend| common.name_of(backend))
+            },
             statements,
         }
     }
@@ -480,42 +459,11 @@ impl FrozenSession {
             unreported,
             named_resources,
             status,
-            aftermath: aftermath.thaw(common),
+            aftermath: {
+                common.memory.diagnostics += aftermath.diagnostics_bytes();
+                aftermath.thaw(|name| common.backend_of(name))
+            },
             statements,
-        }
-    }
-}
-
-impl Aftermath {
-    fn freeze(self, common: &mut Common<'_>) -> FrozenAftermath {
-        let Self { last_insert_id, insert_id_at, insert_id, row_count, found_rows, last_gtid, diagnostics } =
-            self;
-        common.memory.diagnostics = common.memory.diagnostics.saturating_sub(diagnostics.bytes());
-        FrozenAftermath {
-            last_insert_id,
-            insert_id_at: insert_id_at.and_then(|backend| common.name_of(backend)),
-            insert_id,
-            row_count,
-            found_rows,
-            last_gtid,
-            diagnostics,
-        }
-    }
-}
-
-impl FrozenAftermath {
-    fn thaw(self, common: &mut Common<'_>) -> Aftermath {
-        let Self { last_insert_id, insert_id_at, insert_id, row_count, found_rows, last_gtid, diagnostics } =
-            self;
-        common.memory.diagnostics += diagnostics.bytes();
-        Aftermath {
-            last_insert_id,
-            insert_id_at: insert_id_at.and_then(|name| common.backend_of(name)),
-            insert_id,
-            row_count,
-            found_rows,
-            last_gtid,
-            diagnostics,
         }
     }
 }

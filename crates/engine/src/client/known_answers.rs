@@ -81,12 +81,12 @@ impl SessionTables {
                 }
                 client.session.status = after.status;
                 client.session.wait_timeout = after.wait_timeout;
-                client.session.aftermath.row_count = 0;
+                client.session.aftermath.changed_no_rows();
                 Known::Set(changes)
             }
             Some(Answer::Show(packets)) => {
-                client.session.aftermath.row_count = -1;
-                client.session.aftermath.found_rows = Some(1);
+                client.session.aftermath.has_no_row_count();
+                client.session.aftermath.found(1);
                 Known::Show(packets)
             }
             None => Known::NotYet(question),

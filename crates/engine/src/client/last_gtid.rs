@@ -31,7 +31,7 @@ impl Client {
                 && name.eq_ignore_ascii_case(NAME)
                 && let Some(gtid) = Gtid::parse(value)
             {
-                self.session.aftermath.last_gtid = Some(Box::new(gtid));
+                self.session.aftermath.wrote(gtid);
             }
         }
     }
@@ -40,7 +40,7 @@ impl Client {
     /// have it, and MariaDB from 11.1 on reports it under other names, like all that is not stored as a variable.
     pub(crate) fn last_gtid_literal(&self, facts: &Facts) -> Option<String> {
         let is_reported = facts.is_mariadb() && !facts.has_vague_trackers();
-        let last = self.session.aftermath.last_gtid.as_ref();
+        let last = self.session.aftermath.last_gtid();
         is_reported.then(|| format!("'{}'", last.map_or_else(String::new, ToString::to_string)))
     }
 }

@@ -42,7 +42,7 @@ impl Client {
             }
             Unstarted::new(read_only, status)
         });
-        self.session.aftermath.row_count = 0;
+        self.session.aftermath.changed_no_rows();
         Some(before)
     }
 

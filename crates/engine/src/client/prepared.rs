@@ -462,7 +462,7 @@ impl PreparedStatements<'_> {
         self.forget_long_data(key, number);
         let reset = if own { self.for_its_backend(key, about, Expect::Simple, raw, answer) } else { None };
         if reset.is_none() {
-            self.clients[key].session.aftermath.row_count = 0;
+            self.clients[key].session.aftermath.changed_no_rows();
         }
         Ok(reset)
     }

@@ -144,7 +144,7 @@ impl Elsewhere<'_> {
             let answer = state.request.as_ref().map_or(1, |request| request.answer);
             return Fate::RolledBack(client, answer);
         }
-        state.session.aftermath.insert_id_at = None;
+        state.session.aftermath.insert_id_leaves();
         if doubts {
             self.following.refused.push(refused);
         }

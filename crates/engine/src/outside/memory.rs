@@ -187,9 +187,9 @@ impl HoldersOfMemory<'_> {
                 client.session.statements.as_ref().map_or(0, |statements| statements.bytes());
             named_resources += client.session.named_resources.as_ref().map_or(0, |held| held.bytes());
             named_resources += client.session.variables.as_ref().map_or(0, |variables| variables.bytes());
-            named_resources += client.session.aftermath.last_gtid.as_deref().map_or(0, size_of_val);
+            named_resources += client.session.aftermath.last_gtid().map_or(0, size_of_val);
             named_resources += client.session.trackers.as_ref().map_or(0, |trackers| trackers.bytes());
-            diagnostics += client.session.aftermath.diagnostics.bytes();
+            diagnostics += client.session.aftermath.diagnostics().bytes();
         }
         Memory {
             clients: self.clients.len(),

@@ -1,6 +1,8 @@
 //! The aftermath of a statement for the next one of the same client: LAST_INSERT_ID(), ROW_COUNT(), FOUND_ROWS() and the
 //! diagnostics. On a direct connection they live in the server; here the client takes them along.
 
+pub(crate) mod frozen;
+
 use std::borrow::Cow;
 
 use wire::{Capabilities, Column, ColumnDescription, ColumnType, ResultSetWriter, StatusFlags};
@@ -15,20 +17,20 @@ use crate::steps;
 #[derive(Clone, Debug)]
 pub(crate) struct Aftermath {
     /// LAST_INSERT_ID(), where it is known.
-    pub(crate) last_insert_id: u64,
+    last_insert_id: u64,
     /// The backend on which LAST_INSERT_ID() would say so by itself.
-    pub(crate) insert_id_at: Option<BackendKey>,
+    insert_id_at: Option<BackendKey>,
     /// Says how sure LAST_INSERT_ID() is. Only the server knows whether it has changed: an OK reports an explicit value for the
     /// column too, which does not change it.
-    pub(crate) insert_id: InsertId,
+    insert_id: InsertId,
     /// ROW_COUNT(): affected rows, or -1 after a result set or an error.
-    pub(crate) row_count: i64,
+    pub(super) row_count: i64,
     /// FOUND_ROWS() after the latest result set; `None` where only the server knows.
-    pub(crate) found_rows: Option<u64>,
+    pub(super) found_rows: Option<u64>,
     /// `@@last_gtid`; boxed, since few servers have any.
-    pub(crate) last_gtid: Option<Box<Gtid>>,
+    last_gtid: Option<Box<Gtid>>,
     /// The server's diagnostics of the latest statement.
-    pub(crate) diagnostics: Diagnostics,
+    pub(super) diagnostics: Diagnostics,
 }
 
 /// How sure [`Aftermath::last_insert_id`] is.
@@ -59,6 +61,123 @@ impl Aftermath {
     pub(crate) fn of_reset(&self) -> Self {
         let fresh = Self::default();
         Self { found_rows: self.found_rows.or(fresh.found_rows), ..fresh }
+    }
+
+    /// The statement has changed no rows.
+    pub(crate) fn changed_no_rows(&mut self) {
+        self.row_count = 0;
+    }
+
+    /// The statement has failed, or returned rows.
+    pub(crate) fn has_no_row_count(&mut self) {
+        self.row_count = -1;
+    }
+
+    /// ROW_COUNT(), as the statement has said it.
+    pub(crate) fn changed_rows(&mut self, rows: i64) {
+        self.row_count = rows;
+    }
+
+    pub(crate) fn row_count(&self) -> i64 {
+        self.row_count
+    }
+
+    /// The statement has said how many rows it found.
+    pub(crate) fn found(&mut self, rows: u64) {
+        self.found_rows = Some(rows);
+    }
+
+    /// Only the server knows how many rows the statement has found.
+    pub(crate) fn found_rows_is_on_server(&mut self) {
+        self.found_rows = None;
+    }
+
+    /// Says whether FOUND_ROWS() is known without asking the server.
+    pub(crate) fn knows_found_rows(&self) -> bool {
+        self.found_rows.is_some()
+    }
+
+    /// The backend's answer to [`ASK_FOUND_ROWS`], where it has one.
+    pub(crate) fn found_rows_told(&mut self, rows: Option<u64>) {
+        self.found_rows = rows.or(self.found_rows).or(Some(0));
+    }
+
+    /// A statement on this backend may have changed LAST_INSERT_ID(): its OK has reported this id, 0 for none.
+    pub(crate) fn insert_id_may_change(&mut self, reported: u64, at: BackendKey) {
+        let stands = self.insert_id_stands_at(at);
+        // One that failed says nothing of what those before it have left.
+        let before = match self.insert_id {
+            InsertId::Unsure { reported } => reported,
+            InsertId::Known => 0,
+        };
+        self.insert_id = InsertId::Unsure { reported: if reported > 0 { reported } else { before } };
+        self.insert_id_at = stands.then_some(at);
+    }
+
+    /// The client's LAST_INSERT_ID() goes ahead of a statement to this backend. It has to be 0 there again before anybody else gets it.
+    pub(crate) fn insert_id_sent_to(&mut self, backend: BackendKey) {
+        self.insert_id_at = Some(backend);
+        self.insert_id = InsertId::Unsure { reported: 0 };
+    }
+
+    /// Says whether LAST_INSERT_ID() would be the client's on this backend. It is 0 on one that nobody holds.
+    pub(crate) fn insert_id_stands_at(&self, backend: BackendKey) -> bool {
+        self.last_insert_id == 0 || self.left_insert_id_at(backend)
+    }
+
+    /// Says whether the client's LAST_INSERT_ID() is on this backend.
+    pub(crate) fn left_insert_id_at(&self, backend: BackendKey) -> bool {
+        self.insert_id_at == Some(backend)
+    }
+
+    /// Says whether only the server knows LAST_INSERT_ID().
+    pub(crate) fn is_insert_id_unsure(&self) -> bool {
+        matches!(self.insert_id, InsertId::Unsure { .. })
+    }
+
+    /// LAST_INSERT_ID(), as far as it is known.
+    pub(crate) fn last_insert_id(&self) -> u64 {
+        self.last_insert_id
+    }
+
+    /// The client has no backend any longer on which LAST_INSERT_ID() could stand.
+    pub(crate) fn insert_id_leaves(&mut self) {
+        self.insert_id_at = None;
+    }
+
+    /// MariaDB's tracker has told `@@last_gtid`.
+    pub(crate) fn wrote(&mut self, gtid: Gtid) {
+        self.last_gtid = Some(Box::new(gtid));
+    }
+
+    pub(crate) fn last_gtid(&self) -> Option<&Gtid> {
+        self.last_gtid.as_deref()
+    }
+
+    /// The server's diagnostics of the latest statement.
+    pub(crate) fn diagnostics(&self) -> &Diagnostics {
+        &self.diagnostics
+    }
+
+    /// Says whether the diagnostics are still on the client's backend.
+    pub(crate) fn has_diagnostics_on_backend(&self) -> bool {
+        matches!(self.diagnostics, Diagnostics::OnBackend { .. })
+    }
+
+    /// The latest statement has left these diagnostics. Returns those before.
+    pub(crate) fn leaves(&mut self, diagnostics: Diagnostics) -> Diagnostics {
+        std::mem::replace(&mut self.diagnostics, diagnostics)
+    }
+
+    /// The texts of the diagnostics are not kept; only their numbers are.
+    pub(crate) fn forget_texts(&mut self) {
+        let (warnings, errors) = self.diagnostics.counts();
+        self.diagnostics = Diagnostics::Counted { warnings, errors };
+    }
+
+    /// The backend that had the diagnostics is lost.
+    pub(crate) fn lose_texts(&mut self) {
+        self.diagnostics.lose_texts();
     }
 
     /// The backend's answer to [`ASK_INSERT_ID`]. Where the client's own value did not stand there, 0 means: not changed.
@@ -163,7 +282,7 @@ impl Diagnostics {
     }
 
     /// The backend that had it is lost.
-    pub(crate) fn lose_texts(&mut self) {
+    fn lose_texts(&mut self) {
         *self = match std::mem::take(self) {
             Self::OnBackend { warnings: 0, .. } => Self::None,
             Self::OnBackend { warnings, errors, .. } => Self::Counted { warnings, errors },

@@ -41,9 +41,9 @@ fn warnings_that_were_told_of_are_not_denied_with_their_backend_lost() {
     let mut engine = engine(1, Settings::default());
     let mut counted = |diagnostics| {
         engine.clients[client_key(0)].set_phase(ClientPhase::Settling);
-        engine.clients[client_key(0)].session.aftermath.diagnostics = diagnostics;
+        engine.clients[client_key(0)].session.aftermath.leaves(diagnostics);
         engine.holder_lost(client_key(0));
-        let diagnostics = &engine.clients[client_key(0)].session.aftermath.diagnostics;
+        let diagnostics = engine.clients[client_key(0)].session.aftermath.diagnostics();
         let reply = diagnostics.reply(engine.clients[client_key(0)].reader());
         (diagnostics.counts(), reply.map_or(0, |reply| reply.len()))
     };

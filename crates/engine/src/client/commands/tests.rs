@@ -95,12 +95,12 @@ fn what_is_answered_here_is_bounded() {
     const REPLY: usize = 50_000;
     let mut engine = engine(1, Settings::default());
     let reply = vec![7; REPLY].into_boxed_slice();
-    engine.clients[client_key(0)].session.aftermath.diagnostics = Diagnostics::Saved {
+    engine.clients[client_key(0)].session.aftermath.leaves(Diagnostics::Saved {
         warnings: 1,
         errors: 0,
         sql_state: None,
         reply: crate::session::aftermath::List::new(reply),
-    };
+    });
     let mut asked = Vec::new();
     for _ in 0..10_000 {
         wire::put_message(&mut asked, &mut 0, b"\x03SHOW WARNINGS");

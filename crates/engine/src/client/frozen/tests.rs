@@ -19,7 +19,8 @@ use crate::frozen::plain::{bytes_of, read};
 use crate::ids::{ClientKey, client_key};
 use crate::request::{About, Action, QueryAttributes, Request, RequestChanges, RequestKind};
 use crate::session::Charset;
-use crate::session::aftermath::List;
+use crate::session::aftermath::{Diagnostics, List};
+use crate::session::gtid::Gtid;
 use crate::session::known_answers::KnownQuestion;
 use crate::settings::Settings;
 use crate::stored_code::{Base, Hidden, Known};
@@ -73,12 +74,11 @@ fn give_it_everything(engine: &mut Engine, key: ClientKey) {
     client.session.named_resources = Some(Box::default());
     client.session.trackers = Some(Box::default());
     client.session.variables = Some(Rc::new(UserVariables::default()));
-    client.session.aftermath.row_count = -1;
-    client.session.aftermath.last_gtid = Gtid::parse(b"0-1-5").map(Box::new);
+    client.session.aftermath.has_no_row_count();
+    client.session.aftermath.wrote(Gtid::parse(b"0-1-5").unwrap());
     let reply = List::new((*b"reply").into());
-    client.session.aftermath.diagnostics =
-        Diagnostics::Saved { warnings: 2, errors: 1, sql_state: None, reply };
-    engine.client_memory.diagnostics += client.session.aftermath.diagnostics.bytes();
+    client.session.aftermath.leaves(Diagnostics::Saved { warnings: 2, errors: 1, sql_state: None, reply });
+    engine.client_memory.diagnostics += client.session.aftermath.diagnostics().bytes();
     let mut statements = ClientStatements::default();
     statements.add(definition, false);
     engine.sessions.definitions.hold_again(definition);

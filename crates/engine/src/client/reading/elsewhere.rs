@@ -28,7 +28,7 @@ impl Client {
     /// Returns the facts that have to be found about the client's text.
     pub(crate) fn wants(&self, settings: &Settings) -> Wants {
         Wants {
-            tables: !matches!(self.session.aftermath.diagnostics, Diagnostics::None)
+            tables: !matches!(self.session.aftermath.diagnostics(), Diagnostics::None)
                 || !self.session.status.contains(StatusFlags::AUTOCOMMIT),
             gives: self.session.named_resources.is_some(),
             variables: settings.carry_user_variables,
