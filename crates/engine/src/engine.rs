@@ -401,7 +401,7 @@ impl Engine {
         self.carry_out_kills();
         // What clients have sent ahead goes to replicas in this turn, and what comes back is dispatched in it.
         self.turn_of_readers();
-        if self.orders.paused {
+        if self.orders.is_paused() {
             self.scheduling.new_work.starts_lately.hold(self.now);
             self.scheduling.holdups.note(self.now, Some(Lack::Paused), Some(Lack::Paused));
         } else {
@@ -432,17 +432,16 @@ impl Engine {
         invariants::check_holders(clients, &self.servers, &self.sessions, &self.logins.identities);
         assert_eq!(self.readers.lost_backends(), 0, "backends of servers that are lost");
         // One that has finished is asked by nobody any more.
-        if self.orders.draining.is_none() || !self.clients.is_empty() {
+        if !self.orders.is_draining() || !self.clients.is_empty() {
             Timer::check_turn(self.now, self.pool.workers.count(), |timer| self.timer(timer));
         }
     }
 
     /// SIGTERM: nobody new, idle clients go, the others finish.
     fn drain(&mut self) {
-        if self.orders.draining.is_some() {
+        if !self.orders.drain_until(self.now + self.settings.shutdown_timeout) {
             return;
         }
-        self.orders.draining = Some(self.now + self.settings.shutdown_timeout);
         self.io.outbox.stop_listening();
         let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
         for key in all {
@@ -451,8 +450,8 @@ impl Engine {
     }
 
     fn drain_turn(&mut self) {
-        let Some(deadline) = self.orders.draining else { return };
-        if self.orders.paused || self.now >= deadline {
+        let Some(deadline) = self.orders.end_of_draining() else { return };
+        if self.orders.is_paused() || self.now >= deadline {
             self.refuse_what_waits();
         }
         if self.now >= deadline {
@@ -498,7 +497,7 @@ impl Engine {
     /// Leaves the server in the orderly way, and says that nothing is left to do.
     fn stop(&mut self) {
         // Whoever comes in the same turn is refused.
-        self.orders.draining.get_or_insert(self.now);
+        self.orders.drain_until(self.now);
         let all: Vec<_> = self.clients.iter().map(|(key, _)| key).collect();
         for key in all {
             // One that goes may take others along: those that waited with it for the schema of their login.
@@ -513,7 +512,7 @@ impl Engine {
 
     /// When this is due, if it is going to be.
     pub(crate) fn timer(&self, timer: Timer) -> Option<Instant> {
-        if self.orders.paused && timer.rests_while_paused() {
+        if self.orders.is_paused() && timer.rests_while_paused() {
             return None;
         }
         match timer {
@@ -545,7 +544,7 @@ impl Engine {
             Timer::Standing => self.scheduling.next_look_at_standing(self.now),
             Timer::Place => self.servers.next_place(self.now, &self.logins.identities),
             Timer::OtherWorkers => self.pool.next_asking(&self.settings),
-            Timer::Draining => self.orders.draining,
+            Timer::Draining => self.orders.end_of_draining(),
             // An attempt that was due has been made in this turn, and its answer will come by itself.
             Timer::Reconnect => self
                 .servers

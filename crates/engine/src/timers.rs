@@ -37,7 +37,7 @@ mod tests {
         let mut engine = engine(1, Settings::default());
         engine.scheduling.urgent.push((engine.clients.ref_to(client_key(0)), engine.now));
         assert!(engine.timer(Timer::LackOfBackends).is_some());
-        engine.orders.paused = true;
+        engine.pause();
         assert_eq!(engine.timer(Timer::LackOfBackends), None);
         assert!(engine.timer(Timer::Sweep).is_some());
     }

@@ -155,7 +155,7 @@ impl Resting<'_> {
         // While draining nobody comes any more; those who wait still need one.
         let needed = self.scheduling.scheduler.in_need() > 0 || !self.scheduling.urgent.is_empty();
         // A statement of a contended kind may not start now, and asks for another one as soon as this is gone.
-        if self.orders.draining.is_some() && !needed && self.scheduling.scheduler.waiting() == 0 {
+        if self.orders.is_draining() && !needed && self.scheduling.scheduler.waiting() == 0 {
             return false;
         }
         // Nor may one be closed that a KILL waits for: another one would be opened at once.
@@ -302,7 +302,7 @@ mod tests {
         let (key, backend) =
             engine.servers.primary_mut().backends.iter_mut().next().expect("one is begun for it");
         backend.set_phase(Phase::Ready);
-        engine.orders.draining = Some(Instant::START + Duration::from_secs(1));
+        engine.orders.drain_until(Instant::START + Duration::from_secs(1));
         engine.scheduling.change_lane(
             engine.now,
             client_key(0),

@@ -110,7 +110,7 @@ impl Engine {
 
     /// While draining, closes a client as soon as nothing of it is open.
     pub(crate) fn drain_client(&mut self, key: ClientKey) {
-        if self.orders.draining.is_none() || !self.clients.contains(key) {
+        if !self.orders.is_draining() || !self.clients.contains(key) {
             return;
         }
         let client = &self.clients[key];

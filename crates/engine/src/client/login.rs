@@ -75,7 +75,7 @@ impl Engine {
 
     /// Says whether the service account may connect where it is away.
     fn may_ask_servers(&self) -> bool {
-        let is_needed = self.orders.draining.is_none() || self.awaits_its_only_server();
+        let is_needed = !self.orders.is_draining() || self.awaits_its_only_server();
         is_needed && self.why_no_backend().may_connect()
     }
 
@@ -536,8 +536,8 @@ impl Engine {
         listener: seam::ListenerId,
         peer: Peer,
     ) {
-        if self.orders.draining.is_some() || !self.pool.workers.take_client() {
-            let error = if self.orders.draining.is_some() {
+        if self.orders.is_draining() || !self.pool.workers.take_client() {
+            let error = if self.orders.is_draining() {
                 MySqlError::shutdown()
             } else {
                 self.views.limit_reached(

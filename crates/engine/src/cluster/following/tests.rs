@@ -315,7 +315,7 @@ fn what_comes_of_an_attempt_at_the_former_address_says_nothing_of_the_new_one() 
 fn an_only_server_that_moves_is_found_out_while_onramp_is_about_to_end_too() {
     let mut engine = with_backends();
     engine.settings.cluster.several = false;
-    engine.orders.draining = Some(engine.now + engine.settings.shutdown_timeout);
+    engine.orders.drain_until(engine.now + engine.settings.shutdown_timeout);
     engine.control_turn();
     assert_eq!(asked_for(&mut engine).len(), 0, "nothing is new there");
     engine.move_server(0, &Address::Unix("/elsewhere".into()));

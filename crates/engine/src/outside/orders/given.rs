@@ -16,9 +16,9 @@ use crate::workers::letter::{Killed, Outcome};
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
     /// The time at which open transactions are given up, once draining has begun.
-    pub(crate) draining: Option<Instant>,
+    draining: Option<Instant>,
     /// True while no new statement goes to the server, see [`crate::Engine::pause`].
-    pub(crate) paused: bool,
+    pub(in crate::outside) paused: bool,
     /// Statements that are to be ended.
     pub(crate) kills: Vec<OutsideKill>,
     /// KILLs that the server has been asked for, and has not answered yet.
@@ -28,6 +28,27 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
+    /// Draining begins, with so long for open transactions. Returns false where it has begun before.
+    pub(crate) fn drain_until(&mut self, end: Instant) -> bool {
+        let begins = self.draining.is_none();
+        self.draining.get_or_insert(end);
+        begins
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.is_some()
+    }
+
+    /// Returns the time at which open transactions are given up, once draining has begun.
+    pub(crate) fn end_of_draining(&self) -> Option<Instant> {
+        self.draining
+    }
+
+    /// Says whether no new statement goes to the server, see [`crate::Engine::pause`].
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
     /// Notes the outcome of an operator's KILL of a client that another Onramp has.
     pub(crate) fn killed_at_peer(&mut self, order: u64, killed: &Killed) {
         let outcome = match killed.outcome {
