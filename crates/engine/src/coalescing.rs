@@ -28,7 +28,7 @@ use wire::StatusFlags;
 
 use self::followers::{followers_of, is_following};
 use self::group::{CoalescedGroup, Coalescer};
-use crate::backend::{Ends, Owner};
+use crate::backend::Owner;
 use crate::client::Client;
 use crate::client::bytes_held::ClientMemory;
 use crate::ids::{BackendKey, ClientKey, Table};
@@ -312,7 +312,7 @@ impl Coalescing<'_> {
         let statement = &mut backend.in_flight[place];
         statement.group = Some(group);
         let Some(next) = next else { return false };
-        statement.ends = Ends::ByItself;
+        statement.end_by_itself();
         let settles = match &mut statement.owner {
             Owner::SaveDiagnostics { client } => {
                 *client = next;
@@ -323,10 +323,7 @@ impl Coalescing<'_> {
                 false
             }
         };
-        if backend.holder == Some(key) {
-            backend.holder = Some(next);
-            backend.shown.serves.set(self.clients[next].id);
-        }
+        backend.hand_over(key, (next, self.clients[next].id));
         self.scheduling.shares.hand_over(key, next);
         self.clients[key].backend = None;
         self.clients.server_keeps_up(key, self.outbox);
@@ -348,7 +345,7 @@ impl Coalescing<'_> {
         self.scheduling.history.note_large(fingerprint);
         if let Some(leader) = leader {
             self.outbox.send(self.clients[leader].connection, &group.reply);
-            if self.clients[leader].activity.stalled_since.is_some() {
+            if self.clients[leader].activity.stalled_since().is_some() {
                 let client = (leader, &mut self.clients[leader]);
                 let scheduler = &mut self.scheduling.scheduler;
                 self.servers.client_stalled(self.parties.now, client, self.outbox, scheduler);

@@ -340,12 +340,12 @@ impl Engine {
                 }
             }
             (Role::Backend(key), true) => {
-                if let Some(client) = self.servers[key].holder {
+                if let Some(client) = self.servers[key].holder() {
                     self.clients[client].server_stalled(&mut self.io.outbox);
                 }
             }
             (Role::Backend(key), false) => {
-                if let Some(client) = self.servers[key].holder {
+                if let Some(client) = self.servers[key].holder() {
                     self.clients[client].server_keeps_up(&mut self.io.outbox);
                     self.client_memory.has_arrived(&mut self.clients[client]);
                 }

@@ -34,7 +34,7 @@ pub(crate) fn check(
     client_memory: &ClientMemory,
 ) {
     for (key, backend) in servers.backends() {
-        if let Some(holder) = backend.holder {
+        if let Some(holder) = backend.holder() {
             let held = clients.get(holder).map(|client| client.backend);
             assert_eq!(held, Some(Some(key)), "{key:?} is held by {holder:?}");
         }
@@ -120,7 +120,7 @@ impl Client {
             .in_flight
             .iter()
             .any(|statement| matches!(statement.owner, Owner::Client { client, .. } if client == key));
-        assert!(backend.holder == Some(key) || shares, "{key:?} is on {held:?}");
+        assert!(backend.holder() == Some(key) || shares, "{key:?} is on {held:?}");
     }
 }
 

@@ -105,7 +105,8 @@ impl Scheduling {
             let request = clients[client].request.as_ref();
             request.is_some_and(|request| request.turn.lane == Some(Lane::Holding))
         };
-        let is_one = |backend: &Backend| backend.permit() == Permit::Held && backend.holder.is_some_and(runs);
+        let is_one =
+            |backend: &Backend| backend.permit() == Permit::Held && backend.holder().is_some_and(runs);
         if servers.backends().any(|(_, backend)| is_one(backend)) {
             return None;
         }

@@ -96,7 +96,7 @@ impl Server {
     }
 
     pub(crate) fn put_to_backend(&mut self, key: BackendKey, bytes: &[u8]) {
-        self.backends[key].out.extend_from_slice(bytes);
+        self.backends[key].collect(bytes);
         self.mark_dirty(key);
     }
 }

@@ -156,9 +156,9 @@ impl Scheduling {
     ) -> bool {
         let contended = servers.has_contended_kind(parties.now, client, &parties.sessions.states, request);
         if request.statement.kind == Kind::Begin {
-            request.turn.contends = std::mem::take(&mut client.transaction.contends);
+            request.turn.contends = client.transaction.take_contends();
         }
-        client.transaction.contends |= contended;
+        client.transaction.note_kind(contended);
         self.is_contended(parties, servers, client, request)
     }
 
@@ -196,7 +196,7 @@ impl Scheduling {
         let enters = contended
             || (may_enter && self.finds_kind_standing(now, settings, pool, servers, client, others));
         if enters {
-            clients[key].transaction.contends |= contended;
+            clients[key].transaction.note_kind(contended);
             self.change_lane(now, key, &mut clients[key], Lane::Contended);
         }
         enters

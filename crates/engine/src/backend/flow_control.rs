@@ -20,7 +20,7 @@ impl Servers {
         outbox: &mut Outbox,
         scheduler: &mut Scheduler,
     ) {
-        client.activity.stalled_since = Some(now);
+        client.activity.stalls(now);
         let Some(backend) = self.answering((key, client)) else { return };
         if backend.in_flight.front().is_some_and(|statement| statement.group.is_some()) {
             return; // nothing of that answer has been sent to it yet
@@ -43,8 +43,7 @@ impl Servers {
         outbox: &mut Outbox,
         scheduler: &mut Scheduler,
     ) {
-        client.activity.stalled_since = None;
-        client.activity.last_heard = now;
+        client.activity.catches_up(now);
         if let Some(backend) = self.answering((key, client)) {
             backend.read_again(outbox);
             backend.take_permit_back(scheduler);

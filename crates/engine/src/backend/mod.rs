@@ -22,6 +22,7 @@ mod frozen;
 pub(crate) mod full;
 mod full_accounts;
 mod held_answers;
+mod holding;
 pub(crate) mod lack;
 mod literals;
 mod logging_in;
@@ -91,7 +92,7 @@ pub(crate) struct Backend {
     pub(crate) connection: Option<ConnectionId>,
     state: State,
     /// The server that the connection leads to.
-    pub(crate) place: Place,
+    place: Place,
     pub(crate) opened: Opened,
     /// Time at which the backend came into its phase, or was last used.
     pub(crate) since: Instant,
@@ -102,10 +103,10 @@ pub(crate) struct Backend {
     pub(crate) in_flight: VecDeque<InFlight>,
     pub(crate) first: First,
     /// Time at which a client with a statement in flight here went away.
-    pub(crate) abandoned_since: Option<Instant>,
+    abandoned_since: Option<Instant>,
     pub(crate) shown: Shown,
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
-    pub(crate) holder: Option<ClientKey>,
+    holder: Option<ClientKey>,
     /// Right of the long statement that runs here, to its end.
     runs_long: Option<Allowed>,
     pub(crate) locks: Locks,
@@ -113,7 +114,7 @@ pub(crate) struct Backend {
     only_kind: Option<u64>,
     /// True while nothing is read from the backend, because the client that gets the answer is slow to take it.
     pub(crate) paused: bool,
-    pub(crate) afterwards: Afterwards,
+    afterwards: Afterwards,
     /// Bytes for the server, collected over a turn so that all statements of the turn leave in one write.
     pub(crate) out: Vec<u8>,
 }
@@ -263,7 +264,7 @@ pub(crate) struct InFlight {
     pub(crate) waited: Duration,
     /// True for a read that others may follow at once, see [`Backend::shares`].
     pub(crate) shared: bool,
-    pub(crate) ends: Ends,
+    ends: Ends,
     /// The session state that the preludes leave, where other reads may follow before the preludes have been answered.
     brings: Option<Rc<SessionState>>,
     /// Effects on the backend once the preludes have succeeded.
@@ -273,7 +274,7 @@ pub(crate) struct InFlight {
     /// True where the statement chooses a schema, so that no prelude chose the client's former one.
     chooses_schema: bool,
     /// The stored code that the statement defines, until it is over.
-    pub(crate) code_change: Option<CodeChange>,
+    code_change: Option<CodeChange>,
     /// Version of the knowledge of stored code when the statement was sent. None for a statement that runs no stored code.
     pub(crate) library: Option<u64>,
 }
@@ -333,6 +334,41 @@ pub(crate) enum Ends {
     WhenAlone,
     /// An order that the server has got.
     Asked,
+}
+
+impl InFlight {
+    /// The server is asked to end it.
+    pub(crate) fn end_asked(&mut self) {
+        self.ends = Ends::Asked;
+    }
+
+    /// The server is to be asked to end it once it is alone on its backend.
+    pub(crate) fn end_when_alone(&mut self) {
+        self.ends = Ends::WhenAlone;
+    }
+
+    /// Nobody wants it to be ended any longer.
+    pub(crate) fn end_by_itself(&mut self) {
+        self.ends = Ends::ByItself;
+    }
+
+    pub(crate) fn ends_when_alone(&self) -> bool {
+        self.ends == Ends::WhenAlone
+    }
+
+    pub(crate) fn is_asked_to_end(&self) -> bool {
+        self.ends == Ends::Asked
+    }
+
+    /// Says whether it defines stored code.
+    pub(crate) fn changes_code(&self) -> bool {
+        self.code_change.is_some()
+    }
+
+    /// Takes out the stored code that it defines: it is over.
+    pub(crate) fn take_code_change(&mut self) -> Option<CodeChange> {
+        self.code_change.take()
+    }
 }
 
 impl Owner {

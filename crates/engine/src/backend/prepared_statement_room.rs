@@ -11,7 +11,7 @@ use seam::Instant;
 
 use self::state::{MADE_WITHIN, Waiting};
 use super::own_statement::OwnStatement;
-use super::{Afterwards, InFlight, Owner};
+use super::{InFlight, Owner};
 use crate::client::prepared::PreparedStatements;
 use crate::client::{Client, Phase};
 use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
@@ -71,7 +71,7 @@ impl Server {
         let (tries, until) = (request.tries.prepares, request.turn.room_until);
         let may_wait = tries > 0 && until.is_none_or(|until| now < until);
         // Where the backend is to go, a KILL QUERY may be on its way there, which is to meet this statement.
-        let stays = self.backends[key].afterwards != Afterwards::Close;
+        let stays = !self.backends[key].is_closed_afterwards();
         let is_due = tries % MAKE_AGAIN == 0;
         if is_due && may_wait && stays && self.prepared_statement_room.is_awaited(now) {
             return WithoutRoom::Waits;
@@ -233,7 +233,7 @@ impl PreparedStatements<'_> {
         if lets_go {
             request.prepared = false;
             client.backend = None;
-            client.transaction.blocks_others = false;
+            client.transaction.blocks_nobody();
             server.backends[backend].holder = None;
         }
     }

@@ -400,7 +400,7 @@ impl Engine {
     fn follower_rests(&mut self, key: ClientKey) {
         let client = &mut self.clients[key];
         client.end_statement();
-        client.activity.last_heard = self.now;
+        client.activity.goes_on(self.now);
         self.resume.push(key);
         self.drain_client(key);
     }

@@ -434,7 +434,7 @@ impl Engine {
         let now = self.now;
         let state = &mut self.clients[client];
         state.end_statement();
-        state.activity.last_heard = now;
+        state.activity.goes_on(now);
         self.resume.push(client);
         self.clients.server_keeps_up(client, &mut self.io.outbox);
         self.drain_client(client);
@@ -447,9 +447,9 @@ impl Engine {
         }
         let now = self.now;
         let Some(state) = self.clients.get_mut(client) else { return };
-        state.activity.last_heard = now;
+        state.activity.goes_on(now);
         state.backend = None;
-        state.transaction.blocks_others = false;
+        state.transaction.blocks_nobody();
         state.session.aftermath.insert_id_leaves();
         state.end_statement();
         self.resume.push(client);

@@ -6,7 +6,6 @@ use super::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
 use super::frozen::{Aside, Common, FrozenClient};
 use super::session_memory::{ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
 use super::{LossKind, Phase, Running};
-use crate::backend::{Afterwards, Owner};
 use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::{Bound, MySqlError, ServerError};
@@ -196,20 +195,7 @@ impl Engine {
         views.note_slow_abandoned(&around, key, backend);
         self.overdue().note_abandoned(key, backend);
         let state = &mut self.servers[backend];
-        for statement in &mut state.in_flight {
-            if statement.owner.client() == Some(key) {
-                statement.owner = Owner::Abandoned;
-                statement.group = None;
-            }
-        }
-        state.abandoned_since = Some(self.now);
-        let shared_read = state.shares();
-        if !shared_read {
-            // Not only reset: what went ahead of the statement may or may not have changed the schema.
-            state.afterwards = Afterwards::Close;
-        }
-        state.holder = None;
-        state.shown.serves.nobody();
+        state.is_abandoned(self.now, key);
         if let Some(backend) = self.servers.get_mut(backend) {
             backend.read_again(&mut self.io.outbox);
         }
@@ -400,7 +386,7 @@ impl Engine {
         let key = abandoned.backend;
         let several = self.settings.cluster.several;
         let backend = self.servers.get(key);
-        let is_former = backend.is_some_and(|backend| self.following.is_former(several, &backend.place));
+        let is_former = backend.is_some_and(|backend| self.following.is_former(several, backend.place()));
         match self.overdue().end_abandoned(&abandoned, is_former) {
             EndOfAbandoned::None => return,
             EndOfAbandoned::GiveUp => return self.give_up_backend(key, "nobody waits for what runs there"),
@@ -418,7 +404,7 @@ impl Engine {
             self.views.limit_reached(self.now, Limit::AbandonedTimeout, limit);
             let reason = "what runs on it has been waited for by nobody for abandoned_timeout";
             // Where its server is the primary no more, a request that has not arrived there must not do so later.
-            match self.following.is_former(self.settings.cluster.several, &self.servers[key].place) {
+            match self.following.is_former(self.settings.cluster.several, self.servers[key].place()) {
                 true => self.give_up_backend(key, reason),
                 false => self.close_backend(key, reason),
             }
@@ -528,7 +514,7 @@ impl Engine {
         let (waits, aside) = self.scheduling.freeze_place(now, &self.clients, key)?;
         let client = self.clients.remove(key);
         if let Some(backend) = client.backend.and_then(|backend| self.servers.get_mut(backend)) {
-            backend.holder = None;
+            backend.leaves_holder();
         }
         if client.identity.is_some() {
             self.views.measures.logged_in -= 1;
@@ -567,7 +553,7 @@ impl Engine {
         self.io.set_role(connection, Role::Client(key));
         self.views.measures.logged_in += u32::from(has_logged_in);
         if let Some(backend) = backend.and_then(|backend| self.servers.get_mut(backend)) {
-            backend.holder = Some(key);
+            backend.goes_to(key);
         }
         if let Some(FrozenWait::InQueue { place, leads }) = waits {
             self.clients[key].queue();

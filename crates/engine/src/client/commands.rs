@@ -72,7 +72,7 @@ impl Engine {
     fn work_off(&mut self, key: ClientKey, mut input: SentAhead) {
         while let Some(extent) = self.large_text(key, &input) {
             let (mut text, behind) = input.split(extent.consumed);
-            self.clients[key].takes_command(self.now);
+            self.clients[key].activity.takes_command(self.now);
             let answer = extent.last_sequence.wrapping_add(1);
             match self.clients[key].large_command(&mut text) {
                 Some((command, attributes)) => self.read_elsewhere(key, command, text, answer, attributes),
@@ -233,7 +233,7 @@ impl Engine {
     /// Carries out one command of an idle client.
     fn command(&mut self, key: ClientKey, command: Command<'_>, raw: &[u8], sequence: u8) {
         let answer = sequence.wrapping_add(1);
-        self.clients[key].takes_command(self.now);
+        self.clients[key].activity.takes_command(self.now);
         if let Some(lost) = self.clients[key].loss_told_to(&command, self.settings.cluster.several) {
             return self.answer_lost(key, lost, answer);
         }

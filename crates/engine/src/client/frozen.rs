@@ -14,15 +14,14 @@ use seam::{ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
 
 use self::statements::FrozenStatements;
+use super::activity::Activity;
 use super::bytes_held::{ClientMemory, Counted};
 use super::priority::Priority;
 use super::security::Security;
 use super::sent_ahead::SentAhead;
 use super::state::State;
 use super::transaction::{Transaction, Unstarted};
-use super::{
-    Activity, Backpressure, Client, ClientLogin, ClientSession, LossKind, MemoryOfClient, Phase, UntoldLoss,
-};
+use super::{Backpressure, Client, ClientLogin, ClientSession, LossKind, MemoryOfClient, Phase, UntoldLoss};
 use crate::accounts::Identities;
 use crate::accounts::frozen::FrozenIdentity;
 use crate::frozen::{Distance, NotFrozen, NotThawed};

@@ -235,7 +235,7 @@ impl Killers<'_> {
             return Err(Outcome::Denied);
         }
         // What was to be ended has ended by itself.
-        if query_only && client.command_age(self.now) + CLOCKS_DIFFER < age {
+        if query_only && client.activity.command_age(self.now) + CLOCKS_DIFFER < age {
             return Err(Outcome::Done);
         }
         Ok(victim)

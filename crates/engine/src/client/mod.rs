@@ -14,6 +14,7 @@
 //! | `Killing` | another worker, another Onramp or the server to carry out its KILL |
 //! | `Lent` | a replica to answer, see [`crate::readers`] |
 
+pub(crate) mod activity;
 mod admission;
 pub(crate) mod answer;
 pub(crate) mod attempt;
@@ -64,11 +65,10 @@ pub(crate) mod variables;
 pub(crate) mod victims;
 pub(crate) mod wait_timeout;
 
-use std::time::Duration;
-
 use seam::{Compression, ConnectionId, Instant, Peer};
 use wire::{Capabilities, Command, StatusFlags};
 
+use self::activity::Activity;
 use crate::accounts::IdentityId;
 use crate::backend::Permit;
 use crate::client::bytes_held::Counted;
@@ -85,7 +85,6 @@ use crate::session::unreported::Unreported;
 use crate::session::user_variables::Variables;
 use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{SessionId, Sessions};
-use crate::workers::onramps::millis_of;
 use priority::Priority;
 use security::Security;
 use sent_ahead::SentAhead;
@@ -157,18 +156,6 @@ pub(crate) struct MemoryOfClient {
     pub(crate) login: Counted,
     /// Bytes that the client has set and holds, which count against `session_memory`. The session's state is not among them.
     pub(crate) session: Counted,
-}
-
-/// The times of a client's latest activities.
-#[derive(Debug)]
-pub(crate) struct Activity {
-    pub(crate) last_heard: Instant,
-    /// The time since which the client has not taken its reply.
-    pub(crate) stalled_since: Option<Instant>,
-    /// The time at which the client's latest command was taken up: the last 32 bits of the milliseconds, which are seven weeks.
-    took_command: u32,
-    /// True once a statement of the client has gone to a backend.
-    pub(crate) has_begun: bool,
 }
 
 /// A loss that a client has had, or is about to have, and has not been told of.
@@ -325,27 +312,11 @@ impl Client {
             input: SentAhead::default(),
             memory: MemoryOfClient::default(),
             backpressure: Backpressure::default(),
-            activity: Activity {
-                last_heard: now,
-                stalled_since: None,
-                took_command: millis_of(now) as u32,
-                has_begun: false,
-            },
+            activity: Activity::new(now),
             loss: UntoldLoss::default(),
             transaction: Transaction::new(now),
             wrote: Instant::START,
         }
-    }
-
-    /// Notes the time at which the client's command is taken up.
-    pub(crate) fn takes_command(&mut self, now: Instant) {
-        self.activity.took_command = millis_of(now) as u32;
-    }
-
-    /// Returns the time since the client's latest command was taken up, rounded up to milliseconds.
-    pub(crate) fn command_age(&self, now: Instant) -> Duration {
-        let millis = (millis_of(now) as u32).wrapping_sub(self.activity.took_command);
-        Duration::from_millis(u64::from(millis) + 1)
     }
 
     /// Says whether the client is in a transaction, as the server sees it.

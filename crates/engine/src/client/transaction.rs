@@ -7,7 +7,7 @@ use wire::StatusFlags;
 #[derive(Debug)]
 pub(crate) struct Transaction {
     /// The time at which the transaction began.
-    pub(crate) since: Instant,
+    pub(super) since: Instant,
     /// Set where the client has begun the transaction, and no backend knows of that yet.
     pub(crate) unstarted: Option<Unstarted>,
     /// The place in the order of all arrivals at which the transaction began.
@@ -15,9 +15,9 @@ pub(crate) struct Transaction {
     /// True where the transaction may have changed or locked something.
     pub(crate) holds_locks: bool,
     /// True where others wait for what the transaction holds.
-    pub(crate) blocks_others: bool,
+    pub(super) blocks_others: bool,
     /// True where the transaction has, or the one before it had, a statement of a contended kind, see [`crate::backend::contended`].
-    pub(crate) contends: bool,
+    pub(super) contends: bool,
 }
 
 impl Transaction {
@@ -30,6 +30,41 @@ impl Transaction {
             blocks_others: false,
             contends: false,
         }
+    }
+
+    /// A transaction begins.
+    pub(crate) fn begins(&mut self, now: Instant) {
+        self.since = now;
+    }
+
+    /// Returns the time at which the transaction began.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// A statement is of a contended kind, or of another one.
+    pub(crate) fn note_kind(&mut self, contended: bool) {
+        self.contends |= contended;
+    }
+
+    /// Another transaction begins. Says whether the one before had a statement of a contended kind.
+    pub(crate) fn take_contends(&mut self) -> bool {
+        std::mem::take(&mut self.contends)
+    }
+
+    /// The server was asked whether others wait for what the transaction holds. Returns true where it blocks them since then.
+    pub(crate) fn note_others(&mut self, wait: bool) -> bool {
+        std::mem::replace(&mut self.blocks_others, wait) != wait && wait
+    }
+
+    /// The client holds nothing any longer.
+    pub(crate) fn blocks_nobody(&mut self) {
+        self.blocks_others = false;
+    }
+
+    /// Says whether others wait for what the transaction holds.
+    pub(crate) fn blocks_others(&self) -> bool {
+        self.blocks_others
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::{Client, Phase, Running};
-use crate::backend::{Afterwards, Owner};
+use crate::backend::Owner;
 use crate::cluster::following::Following;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::overload::ending::Overdue;
@@ -80,7 +80,7 @@ impl Victims<'_> {
     pub(crate) fn end_running(&mut self, victim: ClientKey, query_only: bool) -> End {
         let Some(key) = self.clients[victim].backend else { return End::Nothing };
         let backend = &mut self.servers[key];
-        if self.following.is_former(self.settings.cluster.several, &backend.place) {
+        if self.following.is_former(self.settings.cluster.several, backend.place()) {
             // Its number means another thread on the server that would be asked. What has not arrived there is not to.
             self.clients[victim].loss.killed |= !query_only;
             return End::Backend(key);
@@ -98,7 +98,7 @@ impl Victims<'_> {
             self.overdue().cancel_later(victim, key);
             return End::Nothing;
         }
-        backend.afterwards = Afterwards::Close;
+        backend.close_afterwards();
         // What others have in flight there goes on: then all of it are plain reads, of one statement each.
         let only_its_own = backend
             .in_flight
@@ -167,7 +167,7 @@ mod tests {
             End::ByServer(ending),
             "the other one goes on"
         );
-        assert!(engine.clients[victim].loss.killed && engine.servers[key].afterwards == Afterwards::Close);
+        assert!(engine.clients[victim].loss.killed && engine.servers[key].is_closed_afterwards());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use wire::StatusFlags;
 use super::following::Following;
 use super::refusal::{cannot_commit, is_commit_alone, may_be_sent_again};
 use super::sent_before::SentBefore;
-use crate::backend::{Afterwards, InFlight, Owner};
+use crate::backend::{InFlight, Owner};
 use crate::client::{Client, Phase, Running};
 use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::pool::Pool;
@@ -115,7 +115,7 @@ impl Elsewhere<'_> {
         let is_held = self.is_held(client);
         let client = &self.clients[client];
         let Some(request) = client.request.as_deref() else { return false };
-        statement.code_change.is_none()
+        !statement.changes_code()
             && client.session.pins.is_empty()
             && !client.loss.killed
             && is_held
@@ -130,13 +130,12 @@ impl Elsewhere<'_> {
     /// Returns the fate of a client's statement that the server has refused because of its role. Nothing of it has run. The backend is closed.
     pub(crate) fn refused(&mut self, key: BackendKey, client: ClientKey, statement: &mut InFlight) -> Fate {
         let several = self.settings.cluster.several;
-        let doubts = !self.following.is_former(several, &self.servers[key].place);
+        let doubts = !self.following.is_former(several, self.servers[key].place());
         if doubts && self.pool.workers.chosen.doubt(self.following.choice) {
             self.pool.write_to_others(&Letter::Wake);
         }
         let backend = &mut self.servers[key];
-        backend.afterwards = Afterwards::Close;
-        backend.holder = None;
+        backend.is_refused();
         let refused = self.clients.ref_to(client);
         let state = &mut self.clients[client];
         // One that was to begin with this statement has done nothing yet, and begins anew.

@@ -6,13 +6,12 @@ use seam::{Address, Instant};
 
 use super::chosen::Choice;
 use super::following::Following;
-use crate::backend::{Afterwards, Backend, InFlight, Owner, Place};
+use crate::backend::{InFlight, Owner};
 use crate::ids::BackendKey;
 use crate::pool::Pool;
 use crate::scheduling::Scheduling;
 use crate::servers::Servers;
 use crate::settings::Settings;
-use crate::workers::serving::ServedClient;
 
 /// The news that a worker takes up.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,14 +54,6 @@ pub(crate) struct TakingUp<'a> {
     pub(crate) scheduling: &'a mut Scheduling,
     pub(crate) servers: &'a mut Servers,
     pub(crate) following: &'a mut Following,
-}
-
-impl Backend {
-    /// Notes that statements go elsewhere from now on. The number of its thread is another one's there.
-    fn is_left(&mut self) {
-        self.afterwards = Afterwards::Close;
-        self.shown.serves = ServedClient::default();
-    }
 }
 
 impl TakingUp<'_> {
@@ -117,7 +108,7 @@ impl TakingUp<'_> {
         let in_time = self.now.since(since) < self.settings.cluster.hold;
         let several = self.settings.cluster.several;
         let is_former = |place| self.following.is_former(several, place);
-        let left = self.servers.backends().filter(|(_, backend)| is_former(&backend.place));
+        let left = self.servers.backends().filter(|(_, backend)| is_former(backend.place()));
         Some(Leaving {
             backends: left.map(|(key, _)| key).collect(),
             since,
@@ -130,7 +121,7 @@ impl TakingUp<'_> {
     pub(crate) fn leave(&mut self, key: BackendKey, leaving: &Leaving) -> Departure {
         let Some(backend) = self.servers.get_mut(key) else { return Departure::Later };
         backend.is_left();
-        if backend.holder.is_some() && leaving.goes_on.is_some_and(|former| backend.place.is(former)) {
+        if backend.holder().is_some() && leaving.goes_on.is_some_and(|former| backend.place().is(former)) {
             self.following.leaves = Some(leaving.since);
             return Departure::Later;
         }
@@ -149,10 +140,9 @@ impl TakingUp<'_> {
     /// Returns the way in which a backend is left that leads to the former address of its server: it ends its work.
     pub(crate) fn leave_former(&mut self, key: BackendKey, from: &Rc<Address>) -> Departure {
         let backend = &mut self.servers[key];
-        backend.place = Place::Former(Rc::clone(from));
         // Permits are for what stands at the new address. The former one may be dead, and what was sent there hang for long.
         backend.lend_permit(&mut self.scheduling.scheduler);
-        backend.is_left();
+        backend.is_left_at(from);
         if backend.is_changing() {
             return Departure::GivenUp;
         }

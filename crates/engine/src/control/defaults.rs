@@ -222,7 +222,7 @@ mod tests {
     use seam::{Input, Output, Program as _};
 
     use super::*;
-    use crate::backend::Afterwards;
+
     use crate::client::commands::tests::{connection, engine};
     use crate::engine::Engine;
     use crate::ids::client_key;
@@ -298,7 +298,7 @@ mod tests {
         assert!(std::iter::from_fn(|| engine.poll_output().map(|output| opened(&output))).any(|is| is));
         take(&mut engine, answer(&[("sql_mode", "ANSI")]));
         let mut backends = engine.servers.backends();
-        assert!(backends.all(|(_, backend)| backend.afterwards == Afterwards::Close));
+        assert!(backends.all(|(_, backend)| backend.is_closed_afterwards()));
         assert_eq!(engine.servers.backend_count(), 1);
     }
 

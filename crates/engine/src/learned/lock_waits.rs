@@ -119,7 +119,7 @@ impl Server {
         let mut holders: Vec<_> = waits.iter().filter_map(|wait| wait.holder).collect();
         holders.sort_unstable();
         // At a former address of the server the same number is another thread.
-        let backends = self.backends.iter().filter(|(_, backend)| !backend.place.is_former());
+        let backends = self.backends.iter().filter(|(_, backend)| !backend.place().is_former());
         let keys: Vec<_> = backends.map(|(key, _)| key).collect();
         for key in keys {
             let backend = &mut self.backends[key];
@@ -135,9 +135,9 @@ impl Server {
                 backend.lend_permit(&mut scheduling.scheduler);
             }
             self.note_lock_wait(now, key, waits_for, clients, &mut scheduling.waits);
-            let Some(client) = self.backends[key].holder else { continue };
+            let Some(client) = self.backends[key].holder() else { continue };
             let blocks = holders.binary_search(&thread).is_ok();
-            if std::mem::replace(&mut clients[client].transaction.blocks_others, blocks) != blocks && blocks {
+            if clients[client].transaction.note_others(blocks) {
                 scheduling.scheduler.goes_first(client);
             }
         }
@@ -165,7 +165,7 @@ impl Server {
     /// The client that holds the backend on this thread of the server.
     fn client_behind(&self, thread: u32, clients: &Table<ClientKey, Client>) -> Option<u32> {
         let mut backends = self.backends.iter().map(|(_, backend)| backend);
-        let holder = backends.find(|it| it.login.thread_id == thread && !it.place.is_former())?.holder?;
+        let holder = backends.find(|it| it.login.thread_id == thread && !it.place().is_former())?.holder()?;
         clients.get(holder).map(|client| client.id)
     }
 

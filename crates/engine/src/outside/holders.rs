@@ -43,12 +43,12 @@ impl Holders {
     pub(super) fn of(now: Instant, servers: &Servers, clients: &Table<ClientKey, Client>) -> Self {
         let mut holders = Self::default();
         for (_, backend) in servers.backends() {
-            let holder = backend.holder.and_then(|client| clients.get(client));
+            let holder = backend.holder().and_then(|client| clients.get(client));
             holders.add_backend(backend, holder.is_some());
             if let Some(client) = holder {
                 holders.add_holder(client);
                 if client.in_transaction() {
-                    let open = now.since(client.transaction.since);
+                    let open = now.since(client.transaction.since());
                     holders.oldest_transaction = holders.oldest_transaction.max(Some(open));
                 }
             }
@@ -72,7 +72,7 @@ impl Holders {
         }
         self.lock_holders +=
             u64::from(client.transaction.holds_locks || client.session.pins.may_hold_locks());
-        self.blocking += u64::from(client.transaction.blocks_others);
+        self.blocking += u64::from(client.transaction.blocks_others());
     }
 }
 

@@ -72,7 +72,9 @@ impl OutsideKills<'_> {
         self.clients
             .find(kill.victim)
             .filter(|client| matches!(client.phase(), Phase::Preparing | Phase::Running(_)))
-            .filter(|client| !kill.query_only || client.command_age(self.now) >= self.now.since(kill.since))
+            .filter(|client| {
+                !kill.query_only || client.activity.command_age(self.now) >= self.now.since(kill.since)
+            })
             .and_then(|client| client.backend)
             .filter(runs_thread)
     }
@@ -86,7 +88,7 @@ impl OutsideKills<'_> {
         carrier: Option<BackendKey>,
     ) -> NextOfKill {
         let Some(runs_on) = runs_on else { return NextOfKill::Nothing };
-        if self.following.is_former(self.settings.cluster.several, &self.servers[runs_on].place) {
+        if self.following.is_former(self.settings.cluster.several, self.servers[runs_on].place()) {
             self.clients[kill.victim.key].loss.killed |= !kill.query_only;
             return NextOfKill::GivesUp(runs_on);
         }
@@ -127,7 +129,8 @@ impl OutsideKills<'_> {
     /// not asked any more. To the one of this choice its number means another thread.
     pub(crate) fn is_over(&self, killer: ClientKey, chosen: u32) -> bool {
         let several = self.settings.cluster.several;
-        let is_former = |runs_on: BackendKey| self.following.is_former(several, &self.servers[runs_on].place);
+        let is_former =
+            |runs_on: BackendKey| self.following.is_former(several, self.servers[runs_on].place());
         match self.clients[killer].request.as_ref().and_then(|request| request.kills.as_ref()) {
             Some(Kills::Own(kill)) => self.still_runs(kill).is_none_or(is_former),
             Some(&Kills::OfOtherWorker { choice }) => choice != chosen,
@@ -164,7 +167,7 @@ impl OutsideKills<'_> {
         }
         for client in self.orders.kills_under_way.clients() {
             if let Some(client) = self.clients.find_mut(client).filter(|client| !client.input.is_empty()) {
-                client.activity.last_heard = self.now;
+                client.activity.goes_on(self.now);
             }
         }
         over

@@ -14,7 +14,7 @@ use crate::session::pins::Pins;
 impl Views {
     /// A client's statement starts.
     pub(crate) fn note_start(&mut self, client: &mut Client, request: &Request) {
-        if !std::mem::replace(&mut client.activity.has_begun, true) {
+        if client.activity.begins() {
             self.measures.note_login_stage(LoginStage::FirstBackend, request.turn.waited);
         }
         self.count_multiplexing(client);

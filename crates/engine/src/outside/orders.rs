@@ -197,7 +197,7 @@ impl Engine {
             self.readers.change_settings(&self.settings);
             self.readers.enter(place, self.now, &mut self.io, |reader| reader.server_moves(0, to));
         }
-        let backends = self.servers.backends().filter(|(_, backend)| backend.place.is(place));
+        let backends = self.servers.backends().filter(|(_, backend)| backend.place().is(place));
         for key in backends.map(|(key, _)| key).collect::<Vec<_>>() {
             match self.taking_up().leave_former(key, &from) {
                 Departure::Later => {}

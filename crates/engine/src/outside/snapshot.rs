@@ -61,7 +61,7 @@ impl Backend {
 
     /// Says whether the client that holds the backend is in a transaction.
     fn holds_transaction(&self, clients: &Table<ClientKey, Client>) -> bool {
-        let holder = self.holder.and_then(|client| clients.get(client));
+        let holder = self.holder().and_then(|client| clients.get(client));
         holder.is_some_and(Client::in_transaction)
     }
 }
@@ -111,7 +111,7 @@ impl Tables<'_> {
     pub fn busy_clients_from(&self, from: usize, count: usize) -> Piece<ClientView> {
         let is_busy = |client: &Client| {
             let has_statement = client.request.is_some() || matches!(client.phase(), Phase::Lent(_));
-            has_statement || client.backend.is_some() || client.transaction.blocks_others
+            has_statement || client.backend.is_some() || client.transaction.blocks_others()
         };
         let rows = self.clients.in_slots(from, count).filter(|(_, client)| is_busy(client));
         let rows = rows.map(|(key, client)| self.client_view(key, client)).collect();
@@ -215,7 +215,7 @@ impl Tables<'_> {
             state: ClientState::of(client.phase()),
             login: LoginStage::of(client.phase()),
             in_transaction: client.in_transaction(),
-            transaction: client.in_transaction().then(|| self.now.since(client.transaction.since)),
+            transaction: client.in_transaction().then(|| self.now.since(client.transaction.since())),
             backend: backend.map(|backend| backend.login.thread_id).filter(|&id| id > 0),
             server: backend.map(|backend| self.server_of(backend)),
             pins: client.session.pins,
@@ -223,8 +223,8 @@ impl Tables<'_> {
             lacks: queue.and_then(lacks),
             queued: request.filter(|_| waits).map(|request| self.now.since(request.turn.arrival.at)),
             running: answers.map(|backend| self.now.since(backend.first.since)),
-            idle: self.now.since(client.activity.last_heard),
-            stalled: client.activity.stalled_since.map(|since| self.now.since(since)),
+            idle: self.now.since(client.activity.last_heard()),
+            stalled: client.activity.stalled_since().map(|since| self.now.since(since)),
             digest: request.map(|request| request.statement.fingerprint).filter(|&digest| digest != 0),
             statement: request
                 .filter(|request| waits && !hides_its_text(request.statement.kind, request.command))
@@ -233,7 +233,7 @@ impl Tables<'_> {
             input: client.input.len() + request.map_or(0, |request| request.bytes()),
             session_state: session.map(|(number, _)| number),
             holds_locks: client.transaction.holds_locks || client.session.pins.may_hold_locks(),
-            blocks_others: client.transaction.blocks_others,
+            blocks_others: client.transaction.blocks_others(),
             lock_wait: answers.and_then(|backend| self.lock_wait_view(backend)),
             killed: client.loss.killed,
         };
@@ -253,14 +253,14 @@ impl Tables<'_> {
     }
 
     fn server_of(&self, backend: &Backend) -> Address {
-        match &backend.place {
+        match backend.place() {
             Place::At(place) => self.settings.server[*place].clone(),
             Place::Former(address) => Address::clone(address),
         }
     }
 
     fn backend_view(&self, backend: &Backend) -> BackendView {
-        let holder = backend.holder.and_then(|client| self.clients.get(client));
+        let holder = backend.holder().and_then(|client| self.clients.get(client));
         let busy = !backend.in_flight.is_empty();
         let state = backend.state(holder.is_some());
         let session = self.sessions.states.state(backend.session.id);

@@ -13,7 +13,7 @@ use wire::StatusFlags;
 use super::abandoned::Abandoned;
 use super::settings::OverloadSettings;
 use crate::accounts::IdentityId;
-use crate::backend::{Afterwards, Backend, Ends, InFlight, Owner};
+use crate::backend::{Afterwards, Backend, InFlight, Owner};
 use crate::client::{Client, LossKind, Phase, Running};
 use crate::errors::{Bound, MySqlError};
 use crate::ids::{BackendKey, ClientKey, Table};
@@ -46,7 +46,7 @@ impl Scheduling {
         self.note_queue_delay(now, settings, client, request);
         self.shares.started(key, now);
         if !client.in_transaction() {
-            client.transaction.since = now;
+            client.transaction.begins(now);
         }
     }
 
@@ -94,7 +94,7 @@ impl Client {
     /// A statement has ended, which may have begun another transaction at once (COMMIT AND CHAIN, BEGIN after BEGIN).
     pub(crate) fn note_ended(&mut self, now: Instant, request: &Request) {
         if matches!(request.statement.kind, Kind::Begin | Kind::Commit | Kind::Rollback) {
-            self.transaction.since = now;
+            self.transaction.begins(now);
         }
     }
 
@@ -145,7 +145,7 @@ impl Servers {
             return;
         };
         let Some(backend) = self.get_mut(key) else { return };
-        backend.afterwards = backend.afterwards.max(clean);
+        backend.clean_afterwards(clean);
     }
 }
 
@@ -208,7 +208,7 @@ impl Overdue<'_> {
     /// The first statement on a backend is to be ended for that.
     pub(crate) fn end_slow(&mut self, key: BackendKey) -> Option<TooSlow> {
         let statement = self.servers[key].in_flight.front_mut()?;
-        statement.ends = Ends::Asked;
+        statement.end_asked();
         let client = statement.owner.client()?;
         Some(TooSlow { client, followers: self.servers.followers_behind(key, self.clients) })
     }
@@ -217,7 +217,7 @@ impl Overdue<'_> {
     pub(crate) fn cancel_later(&mut self, victim: ClientKey, key: BackendKey) {
         for statement in &mut self.servers[key].in_flight {
             if matches!(statement.owner, Owner::Client { client, .. } if client == victim) {
-                statement.ends = Ends::WhenAlone;
+                statement.end_when_alone();
             }
         }
         if !self.scheduling.to_be_cancelled.contains(&key) {
@@ -230,14 +230,14 @@ impl Overdue<'_> {
         let backend = self.servers.get_mut(key)?;
         cancelled_due(backend).filter(|&due| due <= self.now)?;
         let statement = backend.in_flight.front_mut()?;
-        statement.ends = Ends::ByItself;
+        statement.end_by_itself();
         statement.owner.client()
     }
 
     /// Reads on this backend that are to be ended later.
     pub(crate) fn keep_to_be_cancelled(&mut self, key: BackendKey) {
         let Some(backend) = self.servers.get(key) else { return };
-        if backend.in_flight.iter().any(|statement| statement.ends == Ends::WhenAlone) {
+        if backend.in_flight.iter().any(|statement| statement.ends_when_alone()) {
             self.scheduling.to_be_cancelled.push(key);
         }
     }
@@ -284,8 +284,7 @@ impl Overdue<'_> {
         }
         let is_over = |backend: &Backend| {
             let waits = backend.in_flight.front().is_some_and(|statement| statement.owner.client().is_none());
-            let since =
-                backend.abandoned_since.map_or(backend.first.since, |since| since.max(backend.first.since));
+            let since = backend.unheard_since();
             waits && backend.is_ready() && self.now.since(since) >= limit
         };
         self.servers.backends().filter(|(_, backend)| is_over(backend)).map(|(key, _)| key).collect()
@@ -305,8 +304,8 @@ impl Overdue<'_> {
                 client.in_transaction() && client.loss.kind.is_none() && !client.loss.killed
             })
             .filter_map(|(key, client)| match *client.phase() {
-                _ if over(open, client.transaction.since) => Some((key, LossKind::OpenTooLong)),
-                Phase::Idle if over(idle, client.activity.last_heard) => Some((key, LossKind::IdleTooLong)),
+                _ if over(open, client.transaction.since()) => Some((key, LossKind::OpenTooLong)),
+                Phase::Idle if over(idle, client.activity.last_heard()) => Some((key, LossKind::IdleTooLong)),
                 _ => None,
             })
             .collect()
@@ -317,7 +316,7 @@ impl Overdue<'_> {
 /// turn.
 fn cancelled_due(backend: &Backend) -> Option<Instant> {
     let alone = backend.in_flight.len() == 1;
-    let is_first = backend.in_flight.front().is_some_and(|statement| statement.ends == Ends::WhenAlone);
+    let is_first = backend.in_flight.front().is_some_and(|statement| statement.ends_when_alone());
     is_first.then(|| backend.first.since + if alone { Duration::ZERO } else { STUCK })
 }
 
@@ -328,7 +327,7 @@ fn query_timeout_of(
     backend: &Backend,
 ) -> Option<Instant> {
     let limit = settings.overload.query_timeout;
-    let statement = backend.in_flight.front().filter(|statement| statement.ends != Ends::Asked)?;
+    let statement = backend.in_flight.front().filter(|statement| !statement.is_asked_to_end())?;
     let Owner::Client { client, .. } = statement.owner else { return None };
     let executes = matches!(clients[client].phase(), Phase::Running(Running::OnServer));
     if limit.is_zero() || !executes || clients[client].ends_transaction() {

@@ -45,14 +45,14 @@ impl Scheduling {
             matches!(client.phase(), Phase::Idle)
                 && client.loss.kind.is_none()
                 && !client.loss.killed
-                && now.since(client.activity.last_heard) >= limit
+                && now.since(client.activity.last_heard()) >= limit
         };
         let mut over: Vec<_> = clients
             .iter()
             .filter(|(_, client)| client.backend.is_some() && is_idle(client))
             .filter_map(|(key, client)| {
                 let usage = identities.usage(client.identity?, &pool.workers.users);
-                Some((Reverse(usage.backends()), client.activity.last_heard, key))
+                Some((Reverse(usage.backends()), client.activity.last_heard(), key))
             })
             .collect();
         over.sort_unstable();

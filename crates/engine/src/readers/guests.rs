@@ -57,7 +57,9 @@ impl Guest {
         client.session.status = self.status;
         client.priority = self.priority;
         client.tickets = tickets;
-        client.activity.has_begun = self.has_begun;
+        if self.has_begun {
+            client.activity.begins();
+        }
         client.be_lent();
         client
     }

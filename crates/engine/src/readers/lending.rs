@@ -115,7 +115,7 @@ impl Engine {
         let (raw, answer) = (request.raw.clone(), request.answer);
         let fingerprint = request.statement.fingerprint;
         self.views.measures.turn.note_statement(request.bytes(), fingerprint);
-        let has_begun = std::mem::replace(&mut client.activity.has_begun, true);
+        let has_begun = !client.activity.begins();
         let aftermath = std::mem::take(&mut client.session.aftermath);
         let mut counted = Counted::default();
         self.client_memory.statements.set(&mut counted, raw.len());
@@ -278,7 +278,7 @@ impl Engine {
         let client = &mut self.clients[key];
         client.session.status = returned.status;
         client.session.aftermath = returned.aftermath;
-        client.activity.last_heard = self.now;
+        client.activity.goes_on(self.now);
         if returned.is_paused {
             client.backpressure.paused = true;
             self.clients[key].update_reading(&mut self.io.outbox);

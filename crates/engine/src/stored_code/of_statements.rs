@@ -190,7 +190,7 @@ impl SessionTables {
 
     /// The answer to what defines something is there: what the server has refused is not.
     pub(crate) fn definition_answered(&self, client: &Client, request: &Request, statement: &mut InFlight) {
-        let Some(change) = statement.code_change.take() else { return };
+        let Some(change) = statement.take_code_change() else { return };
         let refused = statement.summary.error.as_ref().is_some_and(|error| REFUSALS.contains(&error.code));
         if refused {
             let own = self.default_schemas(client, request);

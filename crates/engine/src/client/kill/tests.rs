@@ -3,7 +3,7 @@ use wire::Expect;
 
 use super::*;
 use crate::accounts::{Account, Credential};
-use crate::backend::{Afterwards, Owner, Phase as BackendPhase};
+use crate::backend::{Owner, Phase as BackendPhase};
 use crate::client::Running;
 use crate::client::commands::tests::{connection, engine, open_backends};
 use crate::client::ids::PARTS;
@@ -151,7 +151,7 @@ fn a_late_cancel_spares_what_has_come_since() {
     engine.queue_request(key, request);
     let waits = |engine: &Engine| matches!(engine.clients[key].phase(), Phase::Queued);
     assert!(waits(&engine));
-    engine.clients[key].takes_command(seconds(9));
+    engine.clients[key].activity.takes_command(seconds(9));
     for (query_only, age, ended) in [(true, 2, false), (true, 1, true)] {
         let outcome = engine.kill_victim(id, query_only, &rights, Duration::from_secs(age));
         assert_eq!((outcome, waits(&engine)), (Outcome::Done, !ended), "{age}");
@@ -187,7 +187,7 @@ fn run_beside(engine: &mut Engine, victim: ClientKey, text: &[u8]) -> (BackendKe
     for backend in [runs_on, carrier] {
         engine.servers[backend].set_phase(BackendPhase::Ready);
     }
-    engine.servers[runs_on].holder = Some(victim);
+    engine.servers[runs_on].goes_to(victim);
     engine.clients[victim].backend = Some(runs_on);
     engine.clients[victim].set_phase(Phase::Running(Running::OnServer));
     let owner = Owner::Client { client: victim, command: RequestKind::Query };
@@ -270,7 +270,7 @@ fn a_kill_that_the_server_does_not_answer_holds_nothing_up_for_good() {
     let mut it = Interrupted::new(false);
     let end = Instant::START + LONGEST;
     assert!(it.engine.next_timeout().is_some_and(|next| next <= end), "a turn will come");
-    it.engine.servers[it.carrier].afterwards = Afterwards::Close;
+    it.engine.servers[it.carrier].close_afterwards();
     it.engine.close_backend(it.carrier, "it is lost");
     assert!(!it.goes_on_at(Instant::START + LONGEST / 2), "the server may have read the KILL");
     assert!(it.goes_on_at(end));
@@ -367,7 +367,7 @@ fn a_text_goes_on_behind_its_kill_whatever_has_become_of_what_was_meant() {
         let request = it.engine.clients[client_key(1)].request.as_ref().expect("the rest follows");
         assert_eq!(request.text(), Some(&b"DO 0;SELECT 5"[..]));
         assert_eq!(it.engine.clients[it.victim].loss.killed, !query_only);
-        assert_eq!(it.engine.servers[it.runs_on].afterwards, Afterwards::Close);
+        assert!(it.engine.servers[it.runs_on].is_closed_afterwards());
     }
 }
 
@@ -389,7 +389,7 @@ fn a_text_goes_on_behind_its_kill_once_the_server_could_be_asked() {
 fn a_text_goes_on_behind_a_kill_that_the_server_does_not_answer() {
     let mut it = InFront::new(true);
     it.sent();
-    it.engine.servers[it.carrier].afterwards = Afterwards::Close;
+    it.engine.servers[it.carrier].close_afterwards();
     it.engine.close_backend(it.carrier, "it is lost");
     it.engine.handle(Instant::START + LONGEST / 2, Input::TurnEnd);
     assert!(it.killer_waits(), "the server may be about to read the KILL");

@@ -59,7 +59,7 @@ pub(in crate::cluster) fn with_backends() -> Engine {
         engine.servers[key].set_phase(BackendPhase::Ready);
         engine.io.set_role(connection(index), Role::Backend(key));
     }
-    engine.servers[keys[0]].holder = Some(client_key(0));
+    engine.servers[keys[0]].goes_to(client_key(0));
     engine.clients[client_key(0)].backend = Some(keys[0]);
     engine.sending().reset(keys[1]);
     while engine.poll_output().is_some() {}
@@ -155,7 +155,7 @@ fn who_waits_for_a_server_that_lets_nobody_in_waits_for_the_next_primary() {
         let primary = engine.servers.primary().key;
         let client = client_key(0);
         let held = engine.clients[client].backend.take().expect("it holds one");
-        engine.servers[held].holder = None;
+        engine.servers[held].leaves_holder();
         let all: Vec<_> = engine.servers.primary().backends.iter().map(|(key, _)| key).collect();
         all.into_iter().for_each(|key| engine.close_backend(key, ""));
         let key = open_backends(&mut engine, &[primary])[0];
@@ -238,7 +238,7 @@ fn at_the_former_address_of_a_server_what_is_there_ends_and_nothing_begins() {
     engine.move_server(0, &to);
     assert_eq!(ends(&mut engine), []);
     let keys: Vec<_> = engine.servers.backends().map(|(key, _)| key).collect();
-    assert!(keys.iter().all(|&key| engine.following.is_former(false, &engine.servers[key].place)));
+    assert!(keys.iter().all(|&key| engine.following.is_former(false, engine.servers[key].place())));
     assert!(
         !engine.following.knows_primary(engine.settings.cluster.several),
         "what the new one is has to be found out"
@@ -250,7 +250,7 @@ fn at_the_former_address_of_a_server_what_is_there_ends_and_nothing_begins() {
     }
     assert!(asked, "the service account goes there");
     engine.clients[client_key(0)].backend = None;
-    engine.servers[keys[0]].holder = None;
+    engine.servers[keys[0]].leaves_holder();
     engine.free_backend(keys[0]);
     assert_eq!(ends(&mut engine), [End::Closed(1)]);
     engine.move_server(0, &to);
@@ -262,7 +262,7 @@ fn an_idle_backend_at_the_former_address_is_closed() {
     let mut engine = with_backends();
     engine.settings.cluster.several = false;
     let key = engine.clients[client_key(0)].backend.take().expect("it holds one");
-    engine.servers[key].holder = None;
+    engine.servers[key].leaves_holder();
     engine.free_backend(key);
     engine.move_server(0, &Address::Unix("/elsewhere".into()));
     assert_eq!(ends(&mut engine), [End::Closed(1)]);

@@ -250,7 +250,7 @@ impl Server {
         } else if more.contains(CodeEffects::SILENT) {
             let clean = if self.takes_roles(more) { Afterwards::Close } else { Afterwards::Reset };
             let backend = &mut self.backends[key];
-            backend.afterwards = backend.afterwards.max(clean);
+            backend.clean_afterwards(clean);
         }
     }
 }
