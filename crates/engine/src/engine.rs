@@ -145,7 +145,7 @@ impl Engine {
             Letter::Killed(killed) => self.killed_by_worker(killed),
             Letter::KillAtPeer(kill) => self.kill_at_peer(kill.clone()),
             Letter::Proved(proved) => self.logins.identities.renew(proved),
-            Letter::AccountIsFull(account) => self.pool.wanted_accounts.push(account.clone()),
+            Letter::AccountIsFull(account) => self.pool.is_wanted(account.clone()),
             Letter::AccountHasRoom(account) => self.logins.identities.has_room(account, now),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
             Letter::LockHolders(found) => self.servers[found.server].take_lock_holders(&found.holders),

@@ -136,7 +136,7 @@ pub(crate) fn check_holders(
     sessions: &SessionTables,
     identities: &Identities,
 ) {
-    if clients.len().max(sessions.statement_count as usize) > FEW {
+    if clients.len().max(sessions.statement_count() as usize) > FEW {
         return;
     }
     let backends = || servers.backends().map(|(_, backend)| backend);

@@ -30,7 +30,7 @@ pub(crate) struct Io {
     /// Who is behind a connection, by the connection's index.
     roles: Vec<(u32, Role)>,
     /// The latest name of a connection that was asked for.
-    pub(crate) last_token: u64,
+    last_token: u64,
     /// Where they began.
     first_token: u64,
     pub(crate) entropy: Entropy,
@@ -53,6 +53,17 @@ impl Io {
     pub(crate) fn begin_names(&mut self, first: u64) {
         (self.last_token, self.first_token) = (first, first);
         self.tasks.begin_numbers(first);
+    }
+
+    /// Returns a name for a connection that is about to be asked for.
+    pub(crate) fn next_name(&mut self) -> u64 {
+        self.last_token += 1;
+        self.last_token
+    }
+
+    /// Returns the latest name of a connection that was asked for.
+    pub(crate) fn last_name(&self) -> u64 {
+        self.last_token
     }
 
     /// How many connections have been asked for, and changes of an account, which have names too.

@@ -26,7 +26,7 @@ pub(crate) struct Pool {
     /// What this worker has of the stored code that all know, see [`Self::take_up_code`].
     pub(crate) known_code: KnownCode,
     /// Accounts of which the server takes no more, and of which other workers have been refused one since the last turn.
-    pub(crate) wanted_accounts: Vec<IdentityKey>,
+    wanted_accounts: Vec<IdentityKey>,
 }
 
 impl Pool {
@@ -39,6 +39,16 @@ impl Pool {
             known_code: KnownCode::default(),
             wanted_accounts: Vec::new(),
         }
+    }
+
+    /// Another worker was refused a backend of this account: the server takes no more of it.
+    pub(crate) fn is_wanted(&mut self, account: IdentityKey) {
+        self.wanted_accounts.push(account);
+    }
+
+    /// Takes out the next account of which another worker was refused a backend since the last turn.
+    pub(crate) fn next_wanted_account(&mut self) -> Option<IdentityKey> {
+        self.wanted_accounts.pop()
     }
 
     /// The next letter, and the number of its reader.

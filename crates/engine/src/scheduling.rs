@@ -19,7 +19,7 @@ use crate::learned::history::History;
 use crate::learned::limit::Served;
 use crate::learned::long_permits::Pace;
 use crate::outside::waits::{Arrival, Holdups, Lack, WaitReason, Waits};
-use crate::overload::abandoned::Abandoned;
+use crate::overload::abandoned::ToBeEnded;
 use crate::overload::new_work::NewWork;
 use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
@@ -46,10 +46,8 @@ pub(crate) struct Scheduling {
     pub(crate) reserve: Reserve,
     pub(crate) coalescer: Coalescer,
     pub(crate) new_work: NewWork,
-    /// Statements that have lost their client, and that are to be ended.
-    pub(crate) abandoned: Vec<Abandoned>,
-    /// Backends on which a statement is to be ended by KILL QUERY as soon as that hits nobody else.
-    pub(crate) to_be_cancelled: Vec<BackendKey>,
+    /// Statements that are to be ended as soon as that can be.
+    pub(crate) to_be_ended: ToBeEnded,
     pub(crate) history: History,
     pub(crate) digests: Digests,
     /// This turn's figures for limits that are to be found.
@@ -72,8 +70,7 @@ impl Scheduling {
             reserve: Reserve::default(),
             coalescer: Coalescer::default(),
             new_work: NewWork::default(),
-            abandoned: Vec::new(),
-            to_be_cancelled: Vec::new(),
+            to_be_ended: ToBeEnded::default(),
             history: History::default(),
             digests: Digests::new(settings.digests_size),
             served: Served::default(),

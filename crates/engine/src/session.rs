@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use known_answers::KnownAnswers;
-use statements::Definitions;
+use statements::{DefinitionId, Definitions};
 
 pub(crate) use table::{SessionId, Sessions};
 
@@ -33,9 +33,28 @@ pub(crate) struct SessionTables {
     pub(crate) states: Sessions,
     pub(crate) definitions: Definitions,
     /// Prepared statements of all clients of this worker.
-    pub(crate) statement_count: u32,
+    statement_count: u32,
     /// Answers to a `SET`, by what was asked in which state.
     pub(crate) known_answers: KnownAnswers,
+}
+
+impl SessionTables {
+    /// A client has a statement of this definition from now on.
+    pub(crate) fn statement_added(&mut self, definition: DefinitionId) {
+        self.statement_count += 1;
+        self.definitions.client_statement_added(definition);
+    }
+
+    /// A client's statement of this definition has gone.
+    pub(crate) fn statement_removed(&mut self, definition: DefinitionId) {
+        self.statement_count -= 1;
+        self.definitions.client_statement_removed(definition);
+    }
+
+    /// Returns the number of prepared statements of all clients of this worker.
+    pub(crate) fn statement_count(&self) -> u32 {
+        self.statement_count
+    }
 }
 
 /// The state of a connection's session, as far as it can be moved. Equal states are stored once.

@@ -73,7 +73,7 @@ impl Building<'_> {
         let server = &mut self.servers[server];
         server.backends.insert(backend);
         let address = self.settings.server[server.reachability.address].clone();
-        self.io.outbox.connect(self.io.last_token, address);
+        self.io.outbox.connect(self.io.last_name(), address);
     }
 
     /// Makes an idle backend one of another account. Only its place, its connection and its thread stay.
@@ -119,9 +119,8 @@ impl Building<'_> {
         let account = &self.logins.identities.identity(whom.identity).account;
         let connections = &self.pool.workers.users.account_connections;
         let connection = connections.begin(server.reachability.address, account);
-        self.io.last_token += 1;
         Some(Backend {
-            token: self.io.last_token,
+            token: self.io.next_name(),
             connection: None,
             state: State::new(self.now),
             place: Place::At(server.reachability.address),

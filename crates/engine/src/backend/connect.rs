@@ -339,7 +339,7 @@ impl Engine {
         };
         let (server, class) = (self.servers.primary().key, self.clients[client.key].class());
         self.building().open(server, Some(AsWhom { identity, class, collation }), origin);
-        self.logins.claims.asks(self.io.last_token, Claim { client, guest, password, question });
+        self.logins.claims.asks(self.io.last_name(), Claim { client, guest, password, question });
         // The backend alone holds it.
         self.release_identity(identity);
     }

@@ -104,7 +104,7 @@ pub(crate) struct Backend {
     pub(crate) first: First,
     /// Time at which a client with a statement in flight here went away.
     abandoned_since: Option<Instant>,
-    pub(crate) shown: Shown,
+    shown: Shown,
     /// The client that holds it, for a transaction, a pin, or a statement that it does not share.
     holder: Option<ClientKey>,
     /// Right of the long statement that runs here, to its end.
@@ -206,7 +206,7 @@ pub(crate) struct First {
 /// The use of a backend, for all workers to know.
 #[derive(Default)]
 pub(crate) struct Shown {
-    pub(crate) serves: ServedClient,
+    serves: ServedClient,
     /// Set while the backend counts among those that its user uses: from its first statement until it is free again.
     used: Option<Used>,
 }

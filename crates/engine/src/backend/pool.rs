@@ -167,7 +167,7 @@ impl Resting<'_> {
 
     /// Returns an idle backend that is closed for another worker, which was refused one of that account: the server takes no more of them.
     pub(super) fn next_of_wanted_account(&mut self) -> Option<BackendKey> {
-        while let Some(account) = self.pool.wanted_accounts.pop() {
+        while let Some(account) = self.pool.next_wanted_account() {
             let is_of = |key: BackendKey| self.identities.name(self.servers[key].account.identity) == account;
             let idle = self.servers.idle().find(|&key| is_of(key));
             // What nothing has run on yet is there for a statement that waits for a permit.

@@ -277,8 +277,7 @@ impl PreparedStatements<'_> {
         let definition = self.definition_of(client, request, parameters);
         let pins = self.clients[client].pins_of(request, self.settings, self.servers, &self.sessions.states);
         let stays = pins.keeps_prepared();
-        self.sessions.statement_count += 1;
-        self.sessions.definitions.client_statement_added(definition);
+        self.sessions.statement_added(definition);
         let number = self.clients[client].session.statements.get_or_insert_default().add(definition, stays);
         let serves = if stays { Serves::Own(number) } else { Serves::All };
         self.keep_prepared(key, definition, serves, id);

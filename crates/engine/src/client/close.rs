@@ -370,14 +370,14 @@ impl Engine {
             self.end_group(key, &MySqlError::interrupted());
             self.kill(id, true);
         }
-        for key in std::mem::take(&mut self.scheduling.to_be_cancelled) {
+        for key in self.scheduling.to_be_ended.take_cancelled() {
             if let Some(client) = self.overdue().end_cancelled(key) {
                 let id = self.clients[client].id;
                 self.kill(id, true);
             }
             self.overdue().keep_to_be_cancelled(key);
         }
-        for abandoned in std::mem::take(&mut self.scheduling.abandoned) {
+        for abandoned in self.scheduling.to_be_ended.take_abandoned() {
             self.end_abandoned(abandoned);
         }
     }
@@ -394,7 +394,7 @@ impl Engine {
             EndOfAbandoned::Open => self.open_backend_like(key),
             EndOfAbandoned::Later => {}
         }
-        self.scheduling.abandoned.push(abandoned);
+        self.scheduling.to_be_ended.goes_on(abandoned);
     }
 
     /// Closes the backends of statements that nobody has waited for since long.

@@ -121,8 +121,7 @@ impl PreparedStatements<'_> {
             }
             (serves, _) => serves,
         };
-        definitions.client_statement_added(definition);
-        self.sessions.statement_count += 1;
+        self.sessions.statement_added(definition);
         if let Some(session) = unused {
             self.sessions.states.release(session);
         }
@@ -140,7 +139,7 @@ impl PreparedStatements<'_> {
     /// Says why a statement cannot be prepared, where there is no room for one of this length.
     pub(super) fn lack_of_room(&mut self, request: &Request, length: usize) -> Result<(), MySqlError> {
         let most = self.settings.max_prepared_stmt_count.div_ceil(self.pool.workers.count());
-        if self.sessions.statement_count >= most {
+        if self.sessions.statement_count() >= most {
             let limit = self.settings.max_prepared_stmt_count;
             self.views.limit_reached(self.now, Limit::MaxPreparedStmtCount, u64::from(limit));
             return Err(MySqlError::too_many_prepared_statements(limit));
@@ -492,8 +491,7 @@ impl PreparedStatements<'_> {
         let Some(statement) = statements.remove(number) else { return false };
         self.clients[key].count(Counter::Close);
         self.count_off_long_data(statement.long_data);
-        self.sessions.statement_count -= 1;
-        self.sessions.definitions.client_statement_removed(statement.definition);
+        self.sessions.statement_removed(statement.definition);
         if (statement.cursor_is_open || statement.stays)
             && let Some(backend) = self.clients[key].backend
         {
@@ -512,8 +510,7 @@ impl PreparedStatements<'_> {
         let answered = statements.answered.take();
         for statement in statements.take_all() {
             self.count_off_long_data(statement.long_data);
-            self.sessions.statement_count -= 1;
-            self.sessions.definitions.client_statement_removed(statement.definition);
+            self.sessions.statement_removed(statement.definition);
             self.sessions.release_definition(statement.definition);
         }
         if let Some(answered) = answered {

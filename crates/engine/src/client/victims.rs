@@ -158,7 +158,7 @@ mod tests {
         let victim = client_key(0);
         assert_eq!(engine.victims().end(victim, true), End::Runs);
         assert_eq!(engine.victims().end_running(victim, true), End::Nothing);
-        assert_eq!(engine.scheduling.to_be_cancelled, [key], "it is ended once it is alone");
+        assert_eq!(engine.scheduling.to_be_ended.take_cancelled(), [key], "it is ended once it is alone");
         assert_eq!(engine.victims().end_running(victim, false), End::Client(None));
         engine.now = engine.now + STUCK + Duration::from_micros(1);
         let ending = ServerKill { thread_id: 42, query_only: true };

@@ -212,8 +212,7 @@ impl Engine {
                 self.following.leave(self.now);
             } else {
                 // What comes of an attempt at the former address is not taken for one at the new one. Among several servers each has a name.
-                self.io.last_token += 1;
-                self.servers.primary_mut().control.token = self.io.last_token;
+                self.servers.primary_mut().control.token = self.io.next_name();
             }
         }
     }

@@ -61,9 +61,9 @@ impl Scheduling {
         let limited = !settings.overload.query_timeout.is_zero();
         let slow = servers.backends().filter(|_| limited);
         let slow = slow.filter_map(|(_, backend)| query_timeout_of(settings, clients, backend));
-        let cancelled = self.to_be_cancelled.iter();
+        let cancelled = self.to_be_ended.cancelled.iter();
         let cancelled = cancelled.filter_map(|&key| cancelled_due(servers.get(key)?));
-        let abandoned = self.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
+        let abandoned = self.to_be_ended.abandoned.iter().map(|abandoned| abandoned.since + GRACE);
         // One that is due waits for a backend to ask on, and whatever makes that come makes a turn.
         let abandoned = abandoned.filter(|&due| due > now);
         slow.chain(cancelled).chain(abandoned).min()
@@ -71,7 +71,7 @@ impl Scheduling {
 
     /// The users of statements that nobody waits for any more, and that a KILL may be sent for.
     pub(crate) fn users_of_abandoned(&self, servers: &Servers) -> impl Iterator<Item = IdentityId> {
-        let victims = self.abandoned.iter();
+        let victims = self.to_be_ended.abandoned.iter();
         victims.filter_map(|abandoned| Some(servers.get(abandoned.backend)?.account.identity))
     }
 }
@@ -220,8 +220,8 @@ impl Overdue<'_> {
                 statement.end_when_alone();
             }
         }
-        if !self.scheduling.to_be_cancelled.contains(&key) {
-            self.scheduling.to_be_cancelled.push(key);
+        if !self.scheduling.to_be_ended.cancelled.contains(&key) {
+            self.scheduling.to_be_ended.cancelled.push(key);
         }
     }
 
@@ -238,7 +238,7 @@ impl Overdue<'_> {
     pub(crate) fn keep_to_be_cancelled(&mut self, key: BackendKey) {
         let Some(backend) = self.servers.get(key) else { return };
         if backend.in_flight.iter().any(|statement| statement.ends_when_alone()) {
-            self.scheduling.to_be_cancelled.push(key);
+            self.scheduling.to_be_ended.cancelled.push(key);
         }
     }
 
@@ -248,7 +248,7 @@ impl Overdue<'_> {
         // The end of a transaction goes through, as it would with nobody there to read the answer.
         if wanted && !self.clients[client].ends_transaction() {
             let token = self.servers[backend].token;
-            self.scheduling.abandoned.push(Abandoned { backend, token, since: self.now });
+            self.scheduling.to_be_ended.abandoned.push(Abandoned { backend, token, since: self.now });
         }
     }
 
@@ -419,7 +419,7 @@ mod tests {
         engine.now = due;
         engine.end_overdue();
         assert_eq!((engine.orders.kills.len(), next_ending(&engine)), (1, None), "it is asked for once");
-        assert!(engine.scheduling.to_be_cancelled.is_empty());
+        assert!(engine.scheduling.to_be_ended.cancelled.is_empty());
     }
 
     #[test]

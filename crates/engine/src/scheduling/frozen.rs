@@ -85,10 +85,9 @@ impl Scheduling {
             lacking_since: _,
             stalls,
             reserve,
-            coalescer: _, // by those that wait
-            new_work: _,  // of what waits
-            abandoned: _, // of statements that run
-            to_be_cancelled: _,
+            coalescer: _,   // by those that wait
+            new_work: _,    // of what waits
+            to_be_ended: _, // statements that run
             history,
             digests,
             served: _, // taken in at the end of each turn

@@ -166,12 +166,12 @@ impl Definitions {
     }
 
     /// A client has a statement of this definition: it may keep a list of types of its own.
-    pub(crate) fn client_statement_added(&mut self, id: DefinitionId) {
+    pub(super) fn client_statement_added(&mut self, id: DefinitionId) {
         self.text_bytes += self.types_bytes(id);
     }
 
     /// The client has it no more, and gives its hold of the definition back next.
-    pub(crate) fn client_statement_removed(&mut self, id: DefinitionId) {
+    pub(super) fn client_statement_removed(&mut self, id: DefinitionId) {
         self.text_bytes -= self.types_bytes(id);
     }
 

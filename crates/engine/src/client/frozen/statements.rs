@@ -83,8 +83,7 @@ impl ClientStatement {
             LongData::Wrong(error) => FrozenLongData::Wrong(error),
         });
         let frozen = FrozenDefinition::of(definition, common.sessions);
-        common.sessions.statement_count -= 1;
-        common.sessions.definitions.client_statement_removed(definition);
+        common.sessions.statement_removed(definition);
         common.sessions.release_definition(definition);
         FrozenStatement {
             number,
@@ -104,8 +103,7 @@ impl FrozenStatement {
         let facts = common.servers.primary().facts.as_ref();
         let server = facts.map_or_else(Default::default, |facts| facts.lex_mode);
         let definition = definition.thaw(common.sessions, server);
-        common.sessions.statement_count += 1;
-        common.sessions.definitions.client_statement_added(definition);
+        common.sessions.statement_added(definition);
         let types = types.map(|types| {
             common.sessions.definitions.types(definition, &types, common.prepared_statement_memory)
         });

@@ -84,9 +84,8 @@ fn give_it_everything(engine: &mut Engine, key: ClientKey) {
     engine.sessions.definitions.hold_again(definition);
     statements.add(definition, true);
     for statement in &mut statements.statements {
-        engine.sessions.definitions.client_statement_added(statement.definition);
+        engine.sessions.statement_added(statement.definition);
     }
-    engine.sessions.statement_count += 2;
     let mut counted = Counted::default();
     engine.client_memory.statements.add(&mut counted, 9);
     statements.statements[0].types =
@@ -109,7 +108,7 @@ fn counted(engine: &Engine) -> [usize; 7] {
         memory.diagnostics,
         sessions.states.len(),
         sessions.definitions.text_bytes(),
-        sessions.statement_count as usize,
+        sessions.statement_count() as usize,
         engine.logins.identities.holders(engine.clients[client_key(1)].identity.expect("it stays")),
     ]
 }

@@ -18,7 +18,7 @@ pub(crate) struct Orders {
     /// The time at which open transactions are given up, once draining has begun.
     draining: Option<Instant>,
     /// True while no new statement goes to the server, see [`crate::Engine::pause`].
-    pub(in crate::outside) paused: bool,
+    pub(super) paused: bool,
     /// Statements that are to be ended.
     pub(crate) kills: Vec<OutsideKill>,
     /// KILLs that the server has been asked for, and has not answered yet.

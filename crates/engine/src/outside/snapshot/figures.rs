@@ -204,7 +204,7 @@ impl Figures<'_> {
             (Limit::HeldAnswerMemory, self.servers.held_answers() as u64),
             (Limit::PreparedStatementMemory, self.sessions.definitions.text_bytes() as u64),
             (Limit::KeptWarningsMemory, self.client_memory.diagnostics as u64),
-            (Limit::MaxPreparedStmtCount, u64::from(self.sessions.statement_count)),
+            (Limit::MaxPreparedStmtCount, u64::from(self.sessions.statement_count())),
             (Limit::DigestsSize, self.scheduling.digests.len() as u64),
             (Limit::QueueLimit, (queued.total() - long) as u64),
             (Limit::LongQueueLimit, long as u64),
