@@ -51,14 +51,14 @@ impl Scheduling {
         let (lane, followers) = (request.turn.lane, VecDeque::new());
         let group = CoalescedGroup { number, leader: key, lane, followers, reply: Vec::new() };
         self.coalescer.waiting.insert(hash, group);
-        request.turn.group = Some(hash);
+        request.turn.lead(hash);
     }
 }
 
 impl Coalescer {
     /// Says whether others wait for the answer to a client's waiting statement.
     pub(crate) fn leads_others(&self, clients: &Table<ClientKey, Client>, key: ClientKey) -> bool {
-        let hash = clients[key].request.as_ref().and_then(|request| request.turn.group);
+        let hash = clients[key].request.as_ref().and_then(|request| request.turn.group());
         let group = hash.and_then(|hash| self.waiting.get(&hash));
         group.is_some_and(|group| {
             group.followers.iter().any(|&follower| is_following(clients, follower, group.number))
@@ -128,8 +128,8 @@ impl Coalescing<'_> {
     pub(crate) fn lead_again(&mut self, key: ClientKey, before: Option<u64>) {
         let Some(mut request) = self.clients[key].request.take() else { return };
         let is_taken = |hash: &u64| self.scheduling.coalescer.waiting.contains_key(hash);
-        if before.as_ref().is_some_and(is_taken) {
-            request.turn.group = before;
+        if let Some(hash) = before.filter(is_taken) {
+            request.turn.lead(hash);
         } else {
             let mut hash = before.unwrap_or_else(|| self.hash_of(key, &request));
             while is_taken(&hash) {
@@ -147,7 +147,7 @@ impl Coalescing<'_> {
             .request
             .as_ref()?
             .turn
-            .group
+            .group()
             .filter(|hash| self.scheduling.coalescer.waiting.contains_key(hash))
     }
 
@@ -215,7 +215,8 @@ impl Coalescing<'_> {
 
     /// A client is about to leave the queue without having its waiting statement run. A follower takes over its place.
     pub(crate) fn leave_group(&mut self, key: ClientKey) {
-        if let Some(hash) = self.clients[key].request.as_mut().and_then(|request| request.turn.group.take()) {
+        if let Some(hash) = self.clients[key].request.as_mut().and_then(|request| request.turn.leave_group())
+        {
             self.pass_on(hash);
         }
     }
@@ -234,7 +235,7 @@ impl Coalescing<'_> {
         let client = &mut self.clients[next];
         client.go_alone();
         let request = client.request.as_mut().expect("a follower that was not answered has a request");
-        request.turn.group = Some(hash);
+        request.turn.lead(hash);
         let (lane, since) = (request.turn.lane.unwrap_or(Lane::Low), request.turn.arrival.at);
         self.queue_alone(next, lane, since);
     }
@@ -249,14 +250,14 @@ impl Coalescing<'_> {
 
     /// The leader's statement goes to the server now: nobody joins any more. `None` where nobody follows.
     pub(crate) fn begin_group(&mut self, request: &mut Request) -> Option<Box<CoalescedGroup>> {
-        let hash = request.turn.group.take()?;
+        let hash = request.turn.leave_group()?;
         let mut group = self.scheduling.coalescer.waiting.remove(&hash)?;
         group.followers.retain(|&follower| is_following(self.clients, follower, group.number));
         for follower in &group.followers {
             let key = follower.key;
             let Some(mut request) = self.clients[key].request.take() else { continue };
             // The whole wait is counted once the answer is known to be its own too.
-            request.turn.waited = self.parties.now.since(request.turn.arrival.at);
+            request.turn.waited_until(self.parties.now);
             self.scheduling.note_parts(self.parties.now, &request.turn.arrival);
             self.scheduling.note_begun(
                 self.parties.now,
@@ -276,7 +277,7 @@ impl Coalescing<'_> {
     pub(crate) fn count_wait(&mut self, key: ClientKey) {
         if let Some(request) = &self.clients[key].request {
             let queue = request.turn.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
-            self.scheduling.waits.record(queue, request.turn.waited);
+            self.scheduling.waits.record(queue, request.turn.waited());
         }
     }
 

@@ -122,17 +122,17 @@ pub(crate) struct RequestTurn {
     /// The lane in which the request waits; `None` where it is urgent.
     pub(crate) lane: Option<Lane>,
     /// Time from the request's arrival to its start.
-    pub(crate) waited: Duration,
+    waited: Duration,
     /// The hash of the group that the request leads, while it waits.
-    pub(crate) group: Option<u64>,
+    group: Option<u64>,
     /// True where the client held locks before the request, or others waited for the client.
     pub(crate) holds_locks: bool,
     /// True where the request begins a transaction, and its client's last one had a statement of a contended kind.
     pub(crate) contends: bool,
     /// True once the request has been counted as started.
-    pub(crate) started: bool,
+    started: bool,
     /// Set once the request has waited for the server to have room for what it prepares: the time at which that wait ends.
-    pub(crate) room_until: Option<Instant>,
+    room_until: Option<Instant>,
 }
 
 /// Earlier tries of a request.
@@ -154,6 +154,58 @@ pub(crate) enum QueryAttributes {
     OfText(Box<[u8]>),
     /// Attributes of a COM_STMT_EXECUTE: they are among its values, in the form for servers that know them.
     AmongValues,
+}
+
+impl RequestTurn {
+    /// The request starts. Returns true where it has not been counted as started before.
+    pub(crate) fn starts(&mut self) -> bool {
+        !std::mem::replace(&mut self.started, true)
+    }
+
+    /// The request waits once more, and is counted when it starts again.
+    pub(crate) fn starts_anew(&mut self) {
+        self.started = false;
+    }
+
+    /// Says whether the request has been counted as started.
+    pub(crate) fn has_started(&self) -> bool {
+        self.started
+    }
+
+    /// The request's wait ends.
+    pub(crate) fn waited_until(&mut self, now: Instant) {
+        self.waited = now.since(self.arrival.at);
+    }
+
+    /// Returns the time from the request's arrival to its start.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// The request leads this group, while it waits.
+    pub(crate) fn lead(&mut self, group: u64) {
+        self.group = Some(group);
+    }
+
+    /// The request leads no group any longer. Returns the one that it led.
+    pub(crate) fn leave_group(&mut self) -> Option<u64> {
+        self.group.take()
+    }
+
+    /// Returns the hash of the group that the request leads.
+    pub(crate) fn group(&self) -> Option<u64> {
+        self.group
+    }
+
+    /// The request waits for room on the server, until then if it has not begun to already. Returns the time at which the wait ends.
+    pub(crate) fn wait_for_room(&mut self, until: Instant) -> Instant {
+        *self.room_until.get_or_insert(until)
+    }
+
+    /// Returns the time at which the wait for room ends, where there was one.
+    pub(crate) fn room_until(&self) -> Option<Instant> {
+        self.room_until
+    }
 }
 
 impl QueryAttributes {

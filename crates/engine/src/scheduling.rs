@@ -146,9 +146,9 @@ impl Scheduling {
 
     /// A statement starts: counts what it has waited for.
     pub(crate) fn note_start(&mut self, now: Instant, request: &mut Request) {
-        request.turn.waited = now.since(request.turn.arrival.at);
+        request.turn.waited_until(now);
         let queue = request.turn.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
-        self.waits.record(queue, request.turn.waited);
+        self.waits.record(queue, request.turn.waited());
         self.note_parts(now, &request.turn.arrival);
     }
 

@@ -391,7 +391,7 @@ impl Engine {
             .client_memory
             .lift_request(&mut self.clients[key])
             .expect("a client that starts has a request");
-        if !std::mem::replace(&mut request.turn.started, true) {
+        if request.turn.starts() {
             self.note_start(key, &mut request);
         }
         let (client, primary) = (&self.clients[key], self.servers.primary());
@@ -517,7 +517,7 @@ impl Engine {
     ) {
         request.prepared = true;
         // Whatever becomes of that, it concerns its client alone.
-        if let Some(hash) = request.turn.group.take() {
+        if let Some(hash) = request.turn.leave_group() {
             self.coalescing().pass_on(hash);
         }
         self.client_memory.put_request_back(&mut self.clients[key], request);
@@ -584,7 +584,7 @@ impl Engine {
                 summary: Summary::default(),
                 preludes,
                 fingerprint: request.fingerprint(),
-                waited: request.turn.waited,
+                waited: request.turn.waited(),
                 shared,
                 brings,
                 prelude_effects: ahead.effects,

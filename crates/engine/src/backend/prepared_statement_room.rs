@@ -68,7 +68,7 @@ impl Server {
         key: BackendKey,
         request: &Request,
     ) -> WithoutRoom {
-        let (tries, until) = (request.tries.prepares, request.turn.room_until);
+        let (tries, until) = (request.tries.prepares, request.turn.room_until());
         let may_wait = tries > 0 && until.is_none_or(|until| now < until);
         // Where the backend is to go, a KILL QUERY may be on its way there, which is to meet this statement.
         let stays = !self.backends[key].is_closed_afterwards();
@@ -228,7 +228,7 @@ impl PreparedStatements<'_> {
         let request = client.request.as_mut().expect("a statement that waits is there");
         // As behind the first attempt: room has been made.
         request.tries.prepares = 1;
-        let until = *request.turn.room_until.get_or_insert(self.now + MADE_WITHIN);
+        let until = request.turn.wait_for_room(self.now + MADE_WITHIN);
         server.prepared_statement_room.wait(Waiting { client: ClientRef { key, id: client.id }, until });
         if lets_go {
             request.prepared = false;
@@ -259,7 +259,7 @@ impl Scheduling {
             let key = client.key;
             // It may have been killed or have gone, and the client may have come to its next statement since.
             let waits = clients.find(client).is_some_and(|client| {
-                let of_it = client.request.as_ref().is_some_and(|it| it.turn.room_until == Some(until));
+                let of_it = client.request.as_ref().is_some_and(|it| it.turn.room_until() == Some(until));
                 of_it && matches!(client.phase(), Phase::Queued) && self.scheduler.waits_in(key).is_none()
             });
             if !waits {

@@ -137,7 +137,7 @@ impl Scheduling {
         let began = client.transaction.began;
         let request = client.request.as_mut().expect("looked at by the caller");
         request.prepared = false;
-        request.turn.started = false;
+        request.turn.starts_anew();
         request.turn.arrival = self.holdups.change_queue(&request.turn.arrival, now, false);
         let (since, lane) = (request.turn.arrival.at, request.turn.lane.unwrap_or(Lane::Low));
         let standing = Standing { began, ..Standing::default() };

@@ -15,7 +15,7 @@ impl Views {
     /// A client's statement starts.
     pub(crate) fn note_start(&mut self, client: &mut Client, request: &Request) {
         if client.activity.begins() {
-            self.measures.note_login_stage(LoginStage::FirstBackend, request.turn.waited);
+            self.measures.note_login_stage(LoginStage::FirstBackend, request.turn.waited());
         }
         self.count_multiplexing(client);
         let is_doubtful = request.statement.effects.contains(Effects::UNKNOWN);

@@ -40,14 +40,16 @@ impl Scheduling {
     /// A client does not want its statement any more, which has been sent to the server. Where it had waited for longer than it has
     /// run, it was the wait that was too long.
     pub(crate) fn note_abandoned_start(&mut self, now: Instant, key: ClientKey, client: &Client) {
-        let Some(request) = client.request.as_ref().filter(|request| request.turn.started) else { return };
+        let Some(request) = client.request.as_ref().filter(|request| request.turn.has_started()) else {
+            return;
+        };
         let since_arrival = now.since(request.turn.arrival.at);
         let starts = matches!(client.phase(), Phase::Preparing | Phase::Running(Running::OnServer));
         let new = !client.in_transaction() && client.session.pins.is_empty();
-        if !starts || !new || since_arrival > 2 * request.turn.waited {
+        if !starts || !new || since_arrival > 2 * request.turn.waited() {
             return;
         }
-        let (lane, waited) = (request.turn.lane.unwrap_or(Lane::Blocking), request.turn.waited);
+        let (lane, waited) = (request.turn.lane.unwrap_or(Lane::Blocking), request.turn.waited());
         self.shares.abandoned(now, key, waited);
         self.scheduler.note_abandoned(now, lane, waited);
     }

@@ -91,7 +91,7 @@ impl Engine {
         let only_reads = request.statement.plain_read
             && !request.tries.came_back
             && self.servers.primary_mut().rescues.has_no_functions(self.now, refresh);
-        if request.turn.started && !only_reads {
+        if request.turn.has_started() && !only_reads {
             self.clients[key].wrote = self.now;
         }
     }

@@ -69,11 +69,11 @@ impl Scheduling {
         }
         let (place, next) = self.scheduler.freeze(now, key).ok_or(NotFrozen::Waits)?;
         aside.next_in_queue = next;
-        aside.group = request.turn.group;
-        if let Some(hash) = request.turn.group {
+        aside.group = request.turn.group();
+        if let Some(hash) = request.turn.group() {
             self.coalescer.forget_empty(hash);
         }
-        Ok((Some(FrozenWait::InQueue { place, leads: request.turn.group.is_some() }), aside))
+        Ok((Some(FrozenWait::InQueue { place, leads: request.turn.group().is_some() }), aside))
     }
 
     fn freeze_learned(&mut self, now: Instant) -> FrozenLearned {

@@ -164,8 +164,8 @@ fn full_request(engine: &Engine, key: ClientKey) -> Request {
     request.rows.are_counted = true;
     request.rows.without_tables = true;
     request.turn.contends = true;
-    request.turn.started = true;
-    request.turn.room_until = Some(Instant::from_micros(70 * SECOND));
+    request.turn.starts();
+    request.turn.wait_for_room(Instant::from_micros(70 * SECOND));
     request.prepared = true;
     request.tries.prepares = 2;
     request.tries.came_back = true;

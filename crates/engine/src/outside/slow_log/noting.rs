@@ -101,7 +101,7 @@ impl Surroundings<'_> {
                 .and_then(|fingerprint| self.scheduling.digests.text(fingerprint))
                 .map(String::from),
             sent_text: at_start.sent_text.clone(),
-            waited: outcome.waited.unwrap_or(request.turn.waited),
+            waited: outcome.waited.unwrap_or(request.turn.waited()),
             queue: Queue::of(request.turn.lane),
             wait_reason: at_start.wait_reason,
             took: outcome.took,
@@ -156,7 +156,7 @@ impl Views {
         }
         let group = statement.group.as_deref();
         for follower in group.map_or_else(Vec::new, |group| followers_of(around.clients, group)) {
-            let waited = around.clients[follower].request.as_ref().map(|request| request.turn.waited);
+            let waited = around.clients[follower].request.as_ref().map(|request| request.turn.waited());
             if waited.is_some_and(|waited| slow_log.is_slow(waited, took)) {
                 self.write_slow(around, follower, Outcome { coalesced: true, ..outcome });
             }
