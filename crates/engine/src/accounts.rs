@@ -10,6 +10,7 @@ pub(crate) mod method;
 pub(crate) mod proof;
 pub(crate) mod queries;
 pub(crate) mod requirement;
+mod row;
 pub(crate) mod secret;
 pub(crate) mod task;
 
@@ -273,6 +274,12 @@ impl Accounts {
 
     pub(crate) fn len(&self) -> usize {
         self.sorted.len()
+    }
+
+    /// The number of connections that the server takes of an account at a time, where it says so.
+    pub(crate) fn most_connections(&self, account: &Account) -> Option<u32> {
+        let present = self.named(&account.user, &account.host)?;
+        present.max_connections.map(NonZeroU32::get)
     }
 
     /// The account of this name and host.

@@ -4,9 +4,8 @@ use std::fmt;
 
 use sql::ServerKind;
 
-use super::Accounts;
+use super::{Account, Accounts};
 use crate::backend::own_answers::each_row_of;
-use crate::control::facts::account_of_row;
 
 /// Bytes of an answer up to which a worker reads it itself: of some thousand accounts, which takes a few milliseconds.
 const SHORT: usize = 256 << 10;
@@ -33,7 +32,7 @@ impl AccountRows {
     pub fn read(self) -> ReadAccounts {
         let Self { answer, server } = self;
         let accounts = each_row_of(&answer)
-            .filter_map(|row| account_of_row(&row.iter().map(Option::as_deref).collect::<Vec<_>>()))
+            .filter_map(|row| Account::of_row(&row.iter().map(Option::as_deref).collect::<Vec<_>>()))
             .collect();
         ReadAccounts { accounts: Accounts::new(accounts, server), answer }
     }

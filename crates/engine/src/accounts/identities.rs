@@ -51,7 +51,7 @@ pub(crate) struct Identity {
     pub(crate) secret: Secret,
     /// The server refuses new connections of this user (its password has changed, or its limit is reached): asked again
     /// after this.
-    pub(crate) refused_until: Option<Instant>,
+    refused_until: Option<Instant>,
     /// Set once the server has taken no more connections of the account (`max_user_connections`): the latest pause behind that.
     no_more_for: Option<Duration>,
     /// True where a backend of the identity has had a role from its login on.

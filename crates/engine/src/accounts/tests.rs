@@ -62,7 +62,7 @@ fn an_account_that_is_full_is_asked_for_again_by_one_attempt_after_growing_pause
     let mut pauses = Vec::new();
     for _ in 0..4 {
         assert!(identities.opens_one_at_a_time(id));
-        let until = identities.identity(id).refused_until.unwrap();
+        let until = identities.refused_until(id).unwrap();
         pauses.push(until.since(now).as_secs());
         now = until;
         assert!(!identities.takes_no_more(id, now));
@@ -70,10 +70,10 @@ fn an_account_that_is_full_is_asked_for_again_by_one_attempt_after_growing_pause
     assert_eq!(pauses, [1, 2, 2, 2]);
     // One of them ends.
     identities.may_take_more(id, now);
-    assert_eq!(identities.identity(id).refused_until, Some(now + Duration::from_millis(5)));
+    assert_eq!(identities.refused_until(id), Some(now + Duration::from_millis(5)));
     now = now + Duration::from_millis(5);
     assert!(!identities.takes_no_more(id, now));
-    assert_eq!(identities.identity(id).refused_until, Some(now + Duration::from_secs(1)));
+    assert_eq!(identities.refused_until(id), Some(now + Duration::from_secs(1)));
 }
 
 #[test]

@@ -117,8 +117,7 @@ impl Building<'_> {
         let state = SessionState { charset: charset.clone(), ..SessionState::default() };
         let session = self.sessions.states.hold(state);
         let account = &self.logins.identities.identity(whom.identity).account;
-        let connections = &self.pool.workers.users.account_connections;
-        let connection = connections.begin(server.reachability.address, account);
+        let connection = self.pool.workers.users.begin_connection(server.reachability.address, account);
         Some(Backend {
             token: self.io.next_name(),
             connection: None,

@@ -23,8 +23,8 @@ use crate::session::user_variables::UserVariables;
 use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{SessionState, SessionTables};
 use crate::stored_code::Hidden;
-use crate::workers::account_connections::AccountConnections;
 use crate::workers::places::Origin;
+use crate::workers::users::Users;
 
 /// One idle backend.
 #[derive(Debug, PartialEq)]
@@ -93,7 +93,7 @@ pub(super) struct Common<'a> {
     pub(super) now: Instant,
     pub(super) sessions: &'a mut SessionTables,
     pub(super) identities: &'a mut Identities,
-    pub(super) connections: &'a AccountConnections,
+    pub(super) users: &'a Users,
     /// The way in which the server reads texts.
     pub(super) lex_mode: LexMode,
 }
@@ -218,7 +218,9 @@ impl FrozenBackend {
                 rights,
                 began_at,
                 held_since: held_since.from(common.now),
-                connection: common.connections.begin(place, &common.identities.identity(identity).account),
+                connection: common
+                    .users
+                    .begin_connection(place, &common.identities.identity(identity).account),
                 successor: Successor::Anybody,
             },
             login,

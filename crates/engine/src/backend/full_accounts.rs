@@ -26,11 +26,9 @@ impl Server {
 
     /// Says whether all connections that the server takes of an account at a time are ours already, as its accounts tell.
     pub(super) fn has_all_of(&self, account: &Account, pool: &Pool) -> bool {
-        let facts = self.facts.as_ref();
-        let present = facts.and_then(|facts| facts.accounts.named(&account.user, &account.host));
-        let most = present.and_then(|present| present.max_connections);
-        let count = || pool.workers.users.account_connections.count(self.reachability.address, account);
-        most.is_some_and(|most| count() >= most.get())
+        let most = self.facts.as_ref().and_then(|facts| facts.accounts.most_connections(account));
+        let count = || pool.workers.users.connections(self.reachability.address, account);
+        most.is_some_and(|most| count() >= most)
     }
 }
 

@@ -94,7 +94,7 @@ impl MovingBackends<'_> {
             lex_mode: facts.map_or_else(LexMode::default, |facts| facts.lex_mode),
             sessions: self.sessions,
             identities: &mut self.logins.identities,
-            connections: &self.pool.workers.users.account_connections,
+            users: &self.pool.workers.users,
         }
     }
 }

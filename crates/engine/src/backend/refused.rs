@@ -201,7 +201,7 @@ mod tests {
         let keys = open_backends(&mut engine, &[server; 2]);
         let identity = engine.servers[keys[0]].account.identity;
         assert_eq!(engine.refused_logins().reason(keys[0], &refusal(1045)), Reason::Account(identity));
-        assert!(engine.logins.identities.identity(identity).refused_until.is_none());
+        assert!(engine.logins.identities.refused_until(identity).is_none());
         let full = engine.refused_logins().reason(keys[0], &refusal(1226));
         let Reason::NoRoom(Some(event)) = full else { panic!("{full:?}") };
         assert!(event.to_string().contains("ALTER USER 'app'@'%' WITH MAX_USER_CONNECTIONS"), "{event}");

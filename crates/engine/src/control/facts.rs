@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use sql::{LexMode, ServerKind, TrackerVariable};
 use wire::{Capabilities, StatusFlags};
 
+use crate::accounts::Accounts;
 use crate::accounts::method::Method;
 use crate::accounts::queries::{self, Depth};
-use crate::accounts::requirement::Requirement;
-use crate::accounts::{Account, Accounts, Credential};
 use crate::backend::own_answers::{first_field, rows_of, sum_of_counters};
 use crate::backend::rescue::allowance::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
 use crate::control::version::Version;
@@ -355,49 +354,6 @@ fn widest_character(charset: &[u8]) -> u8 {
     }
 }
 
-/// A row of either accounts query; `None` where it is not one.
-pub(crate) fn account_of_row(row: &Row<'_>) -> Option<Account> {
-    let [user, host, plugin, stored, locked, may_kill, tls, cipher, issuer, subject, more @ ..] = row else {
-        return None;
-    };
-    // The servers' own decision is made of two bits, see [`crate::accounts::queries`].
-    let kills = number::<u8>(*may_kill).unwrap_or_default();
-    // The first two are MySQL's, the next two MariaDB's: whether `unix_socket` is one of several ways in.
-    let (expired, second, socket) = (more.first(), more.get(1), more.get(2));
-    // One of several ways in goes before the others, which are for our backends.
-    let credential = match more.get(3).copied().flatten() {
-        Some(public_key) => Credential::new(b"ed25519", public_key),
-        None => Credential::new(plugin.unwrap_or_default(), stored.unwrap_or_default()),
-    };
-    let second = second.copied().flatten().filter(|stored| !stored.is_empty());
-    Some(Account {
-        user: (*user)?.to_vec(),
-        host: String::from_utf8_lossy((*host)?).into_owned(),
-        socket_users: if credential == Credential::Socket || socket == Some(&Some(b"1")) {
-            // MySQL takes the name in the stored string beside the account's own (socket_auth); MariaDB has none there.
-            let named = stored.filter(|name| credential == Credential::Socket && !name.is_empty());
-            (*user).into_iter().chain(named).map(<[u8]>::to_vec).collect()
-        } else {
-            Vec::new()
-        },
-        credential,
-        second: second.map(|stored| Credential::new(plugin.unwrap_or_default(), stored)),
-        locked: *locked == Some(b"1"),
-        expired: expired == Some(&Some(b"1")),
-        may_kill: kills & 1 != 0,
-        is_system_user: kills & 2 != 0,
-        rights: more.get(4).copied().flatten().unwrap_or_default().to_vec(),
-        // MariaDB's limits do not hold for those who may KILL; a MySQL's refusals say where they do.
-        max_connections: more
-            .get(5)
-            .copied()
-            .flatten()
-            .filter(|_| kills == 0)
-            .and_then(|most| number(Some(most))),
-        requirement: Requirement::new(*tls, *cipher, *issuer, *subject),
-    })
-}
-
 fn number<T: std::str::FromStr>(field: Option<&[u8]>) -> Option<T> {
     std::str::from_utf8(field?).ok()?.parse().ok()
 }
@@ -528,20 +484,5 @@ mod tests {
         assert_eq!(of(&facts), (b"utf8mb4".to_vec(), b"utf8mb4_0900_bin".to_vec()));
         facts.collation_server = b"binary".to_vec();
         assert_eq!(of(&facts), (b"binary".to_vec(), b"binary".to_vec()));
-    }
-
-    #[test]
-    fn a_row_with_a_missing_column_is_no_account() {
-        assert!(
-            account_of_row(&[Some(b"u"), None, None, None, None, None, None, None, None, None]).is_none()
-        );
-        let mut row =
-            [Some(&b"u"[..]), Some(b"%"), None, None, Some(b"0"), Some(b"1"), Some(b"2"), None, None, None];
-        let account = account_of_row(&row).unwrap();
-        assert_eq!(account.requirement, Requirement::Certificate);
-        row[6] = None;
-        assert_eq!(account_of_row(&row).unwrap().requirement, Requirement::None);
-        assert_eq!(account.credential, Credential::Empty);
-        assert!(account.may_kill && !account.locked);
     }
 }

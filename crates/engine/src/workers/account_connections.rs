@@ -13,7 +13,7 @@ type Key = (usize, Box<[u8]>, Box<str>);
 
 /// The connections by server and account.
 #[derive(Debug, Default)]
-pub(crate) struct AccountConnections {
+pub(super) struct AccountConnections {
     /// Looked into where a connection is begun, or lacks.
     by_account: Mutex<Names<Key, AtomicU32>>,
 }
@@ -24,14 +24,14 @@ pub(crate) struct AccountConnection(Arc<AtomicU32>);
 
 impl AccountConnections {
     /// Counts one more connection to the server at this place in the list of addresses.
-    pub(crate) fn begin(&self, place: usize, account: &Account) -> AccountConnection {
+    pub(super) fn begin(&self, place: usize, account: &Account) -> AccountConnection {
         let count = self.table().get_or_insert(key(place, account), AtomicU32::default);
         count.fetch_add(1, SeqCst);
         AccountConnection(count)
     }
 
     /// The number of the account's connections to that server.
-    pub(crate) fn count(&self, place: usize, account: &Account) -> u32 {
+    pub(super) fn count(&self, place: usize, account: &Account) -> u32 {
         self.table().get(&key(place, account)).map_or(0, |count| count.load(SeqCst))
     }
 

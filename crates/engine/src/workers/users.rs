@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::account_connections::AccountConnections;
+use super::account_connections::{AccountConnection, AccountConnections};
 use super::full_accounts::FullAccounts;
 use super::names::Names;
+use crate::accounts::Account;
 
 /// A worker leaves a backend of the user to statements on another one only where these have waited for so much longer: handing it over
 /// costs a turn, and among statements that came within this time order means nothing.
@@ -28,7 +29,7 @@ pub(crate) struct Users {
     all: Arc<All>,
     /// Looked into by logins alone.
     names: Mutex<Names<Box<[u8]>, OfUser>>,
-    pub(crate) account_connections: AccountConnections,
+    account_connections: AccountConnections,
     pub(crate) full_accounts: FullAccounts,
 }
 
@@ -88,6 +89,16 @@ impl Users {
             account_connections: AccountConnections::default(),
             full_accounts: FullAccounts::default(),
         }
+    }
+
+    /// Counts one more connection under an account to the server at this place in the list of addresses.
+    pub(crate) fn begin_connection(&self, place: usize, account: &Account) -> AccountConnection {
+        self.account_connections.begin(place, account)
+    }
+
+    /// The number of connections under an account to that server, those of all workers together.
+    pub(crate) fn connections(&self, place: usize, account: &Account) -> u32 {
+        self.account_connections.count(place, account)
     }
 
     /// Returns the use by this user, under all of its accounts.
