@@ -205,7 +205,9 @@ mod at_length {
 
     #[test]
     fn logins_are_bounded_with_few_and_many_accounts() {
-        Case::all().into_iter().for_each(|case| check_logins(case, 2));
+        // All 54 take six minutes here; `scheduling --accounts` runs them. Nine with each number of accounts follow each other, so that these are of all
+        // kinds and numbers.
+        Case::all().into_iter().step_by(5).for_each(|case| check_logins(case, 2));
     }
 
     #[test]
