@@ -7,7 +7,7 @@ import pytest
 from harness import raw
 from harness.raw import Err
 from harness.server import ADMIN, Server
-from harness.waiting import in_background
+from harness.waiting import in_background, wait_until_running
 
 CLIENTS = 40
 SECRET = "limited-secret"
@@ -126,3 +126,69 @@ def test_whoever_waits_for_what_others_hold_is_told_whose_limit_it_is(own_server
         assert "'limited'@'%' (MAX_USER_CONNECTIONS)" in answer.message
         assert holder.value("SELECT RELEASE_LOCK('held')") == b"1"
         assert waiting.value("SELECT 1") == b"1"
+
+
+@pytest.mark.parametrize(("workers", "most"), [(1, 2), (2, 2)])
+def test_a_kill_gets_the_room_of_who_is_idle(own_server, own_onramp, workers, most):
+    """Were it to wait for the victim, it would come too late."""
+    limit(own_server, most)
+    onramp = own_onramp(own_server, workers=workers)
+    kinds = [raw.USUAL, raw.USUAL | raw.FOUND_ROWS]
+    with raw.connect(onramp, "limited", SECRET, capabilities=kinds[0]) as victim, raw.connect(own_server, *ADMIN) as admin:
+        end = in_background(victim.query, "SELECT SLEEP(600) AS of_victim")
+        wait_until_running(admin, "of_victim")
+        others = [raw.connect(onramp, "limited", SECRET, capabilities=kinds[1]) for _ in range(2 * workers)]
+        assert [client.value("SELECT 1") for client in others] == [b"1"] * len(others)
+        killers = [raw.connect(onramp, "limited", SECRET, capabilities=kinds[0]) for _ in range(2 * workers)]
+        assert isinstance(killers[-1].query(f"KILL QUERY {victim.greeting.connection_id}"), raw.Ok)
+        end()
+        for client in others + killers:
+            client.close()
+
+
+def test_whoever_waits_behind_a_full_account_is_looked_at_in_time(own_server, own_onramp):
+    """Statements of another account, of which each other one needs a backend of its own kind."""
+    limit(own_server, 1)
+    with raw.connect(own_server, *ADMIN) as admin:
+        assert not isinstance(admin.query(f"CREATE USER neighbour@'%' IDENTIFIED BY '{SECRET}' WITH MAX_USER_CONNECTIONS 1"), Err)
+    onramp = own_onramp(own_server, backend_connect_timeout="600s")
+    with raw.connect(onramp, "limited", SECRET) as holder:
+        assert holder.value("SELECT GET_LOCK('held', 0)") == b"1"
+        waiting = [raw.connect(onramp, "limited", SECRET) for _ in range(4)]
+        ends = [in_background(client.value, "SELECT 1") for client in waiting]
+        kinds = [raw.USUAL, raw.USUAL | raw.FOUND_ROWS]
+        clients = [raw.connect(onramp, "neighbour", SECRET, capabilities=kind) for kind in kinds for _ in range(2)]
+        begin = time.monotonic()
+        run_all(clients)
+        behind = time.monotonic() - begin
+        assert holder.value("SELECT RELEASE_LOCK('held')") == b"1"
+        assert [end() for end in ends] == [b"1"] * 4
+        begin = time.monotonic()
+        run_all(clients)
+        alone = time.monotonic() - begin
+        # The former way it was twenty times as long: each change waited for some other event.
+        assert behind < 5 * alone + 1, (behind, alone)
+        for client in waiting + clients:
+            client.close()
+
+
+def test_what_nobody_needs_on_one_worker_goes_to_another(own_server, own_onramp):
+    """Each has one; where one of them is at work for long, the other's is idle."""
+    limit(own_server, 2)
+    onramp = own_onramp(own_server, workers=2)
+    clients = [raw.connect(onramp, "limited", SECRET) for _ in range(8)]
+    run_all(clients)
+    with raw.connect(own_server, *ADMIN) as admin:
+        end = in_background(clients[0].query, "SELECT SLEEP(600) AS at_work")
+        wait_until_running(admin, "at_work")
+        # Wherever they are, each gets its turn.
+        assert [client.value("SELECT 1") for client in clients[1:]] == [b"1"] * 7
+        admin.query(f"KILL QUERY {backend_of(admin, 'at_work')}")
+        end()
+    for client in clients:
+        client.close()
+
+
+def backend_of(admin, marker):
+    rows = admin.query("SELECT ID, INFO FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()").rows
+    return next(int(number) for number, info in rows if info and marker.encode() in info)

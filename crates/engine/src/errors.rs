@@ -411,7 +411,7 @@ impl MySqlError {
     pub(crate) fn account_is_full(account: &str) -> Self {
         let message = format!(
             "No backend became free within backend_connect_timeout: the server takes no more connections of {account} (MAX_USER_CONNECTIONS), and \
-             those that there are are held by open transactions or pinned clients"
+             those that there are are in use, by long statements, open transactions, pinned clients, or others than this Onramp"
         );
         Self::new(1203, b"42000", message)
     }

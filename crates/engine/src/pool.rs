@@ -82,6 +82,12 @@ impl Pool {
         }
     }
 
+    /// Takes a place for one backend more than there may be. None where the server has no room for one more, however urgent.
+    pub(crate) fn take_place_beyond_limit(&self, now: Instant) -> Option<Origin> {
+        let places = &self.workers.places;
+        (!places.server_is_full()).then(|| places.take(now, self.worker, 1))?
+    }
+
     /// Statements of ours need a backend and we may not open one: another worker may have one to close.
     pub(crate) fn ask_for_backends(&mut self) {
         if self.workers.places.are_full() && self.workers.places.lack(self.worker, true) {

@@ -33,6 +33,9 @@ impl IdentityId {
 /// Pause after which a server that takes no more connections of an account is asked again. It grows, since each answer costs the server a login.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
+/// The first such pause where a connection of the account has just ended. Others may have taken its room, or the server is slow to notice.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+
 /// The longest such pause: connections that others have end unseen, and a statement waits for `backend_connect_timeout` (10 s) at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -253,25 +256,43 @@ impl Identities {
         self.entries.get(id.0 as usize)?.refused_until
     }
 
-    /// The server takes no more connections of the account. Returns true where it never said so before.
-    pub(crate) fn takes_no_more(&mut self, id: IdentityId, now: Instant) -> bool {
+    /// The server takes no more connections of the account. `is_counted` is true where that is known without asking. Returns true where it was
+    /// never so before.
+    pub(crate) fn takes_no_more(&mut self, id: IdentityId, now: Instant, is_counted: bool) -> bool {
         let entry = &mut self.entries[id.0 as usize];
         // Several attempts may have been under way.
         if entry.no_more_for.is_some() && entry.refused_until.is_some_and(|until| until > now) {
             return false;
         }
-        let pause = (2 * entry.no_more_for.unwrap_or_default()).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        let least = match entry.no_more_for {
+            Some(_) if !is_counted => SHORTEST_PAUSE,
+            _ => FIRST_PAUSE,
+        };
+        let pause = (2 * entry.no_more_for.unwrap_or_default()).clamp(least, LONGEST_PAUSE);
         entry.refused_until = Some(now + pause);
         entry.no_more_for.replace(pause).is_none()
     }
 
-    /// The server has taken one more connection of the account, or one has ended: it may take another one.
-    pub(crate) fn may_take_more(&mut self, id: IdentityId, now: Instant) {
+    /// The server has taken one more connection of the account: it may take another one.
+    pub(crate) fn has_one_more(&mut self, id: IdentityId, now: Instant) {
         let entry = &mut self.entries[id.0 as usize];
         if entry.no_more_for.is_some() {
-            entry.no_more_for = Some(Duration::ZERO);
-            entry.refused_until = Some(now + SOON);
+            // Where it does not, that is no matter of a moment.
+            (entry.no_more_for, entry.refused_until) = (Some(FIRST_PAUSE / 2), Some(now + SOON));
         }
+    }
+
+    /// A connection of the account has ended: the server takes another one in a moment.
+    pub(crate) fn one_has_ended(&mut self, id: IdentityId, now: Instant) {
+        if self.entries[id.0 as usize].no_more_for.is_some() {
+            self.room_comes(id, now);
+        }
+    }
+
+    /// A connection of the account ends so that one of this identity may be opened.
+    pub(crate) fn room_comes(&mut self, id: IdentityId, now: Instant) {
+        let entry = &mut self.entries[id.0 as usize];
+        (entry.no_more_for, entry.refused_until) = (Some(Duration::ZERO), Some(now + SOON));
     }
 
     /// A connection of the account ends so that another worker opens one. This one waits for the next to be left.
@@ -285,7 +306,7 @@ impl Identities {
     pub(crate) fn has_room(&mut self, account: &IdentityKey, now: Instant) {
         // Clients with rights of before wait as the others do.
         for id in self.by_name.get(account).cloned().unwrap_or_default() {
-            self.may_take_more(id, now);
+            self.one_has_ended(id, now);
         }
     }
 
@@ -303,7 +324,8 @@ impl Identities {
     /// Says whether the server takes no more connections of the account, and is not to be asked yet: none of them has just ended.
     pub(crate) fn has_no_room(&self, id: IdentityId, now: Instant) -> bool {
         let Identity { no_more_for, refused_until, .. } = self.identity(id);
-        no_more_for.is_some_and(|pause| !pause.is_zero()) && refused_until.is_some_and(|until| until > now)
+        no_more_for.is_some_and(|pause| pause >= FIRST_PAUSE)
+            && refused_until.is_some_and(|until| until > now)
     }
 
     /// Says whether connections of the account are opened one after the other: one too many is refused.

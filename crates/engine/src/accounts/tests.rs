@@ -57,22 +57,33 @@ fn an_account_that_is_full_is_asked_for_again_by_one_attempt_after_growing_pause
     let (mut identities, mut now) = (Identities::default(), Instant::START);
     let id = identities.hold(&Arc::new(account("app", "%")), b"app", Secret::of(b"secret"));
     assert!(!identities.opens_one_at_a_time(id));
-    assert!(identities.takes_no_more(id, now));
-    assert!(!identities.takes_no_more(id, now), "another attempt that was under way");
+    assert!(identities.takes_no_more(id, now, false));
+    assert!(!identities.takes_no_more(id, now, false), "another attempt that was under way");
     let mut pauses = Vec::new();
     for _ in 0..4 {
         assert!(identities.opens_one_at_a_time(id));
         let until = identities.refused_until(id).unwrap();
         pauses.push(until.since(now).as_secs());
         now = until;
-        assert!(!identities.takes_no_more(id, now));
+        assert!(!identities.takes_no_more(id, now, false));
     }
     assert_eq!(pauses, [1, 2, 2, 2]);
     // One of them ends.
-    identities.may_take_more(id, now);
+    identities.one_has_ended(id, now);
     assert_eq!(identities.refused_until(id), Some(now + Duration::from_millis(5)));
     now = now + Duration::from_millis(5);
-    assert!(!identities.takes_no_more(id, now));
+    // The server may not have noticed yet, and nobody says when it has.
+    assert!(!identities.takes_no_more(id, now, false) && !identities.has_no_room(id, now));
+    assert_eq!(identities.refused_until(id), Some(now + Duration::from_millis(20)));
+    // One more is let in, and the next is not.
+    identities.has_one_more(id, now);
+    now = now + Duration::from_millis(5);
+    assert!(!identities.takes_no_more(id, now, false) && identities.has_no_room(id, now));
+    assert_eq!(identities.refused_until(id), Some(now + Duration::from_secs(1)));
+    // Where they are counted there is nothing to notice.
+    identities.room_comes(id, now);
+    now = now + Duration::from_millis(5);
+    assert!(!identities.takes_no_more(id, now, true) && identities.has_no_room(id, now));
     assert_eq!(identities.refused_until(id), Some(now + Duration::from_secs(1)));
 }
 

@@ -220,9 +220,9 @@ impl Building<'_> {
             Successor::OtherWorker => {
                 self.logins.identities.left_to_another(backend.account.identity, self.now);
             }
-            Successor::Here(identity) => self.logins.identities.may_take_more(identity, self.now),
+            Successor::Here(identity) => self.logins.identities.room_comes(identity, self.now),
             Successor::Anybody if backend.is_ready() => {
-                self.logins.identities.may_take_more(backend.account.identity, self.now);
+                self.logins.identities.one_has_ended(backend.account.identity, self.now);
                 self.pool.tell_of_room(self.now, &self.logins.identities, backend.account.identity);
             }
             Successor::Anybody => {}

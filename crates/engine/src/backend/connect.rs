@@ -6,14 +6,13 @@ use seam::{ConnectionId, Instant};
 use wire::{CommandKind, Expect};
 
 use super::building::{AsWhom, Building};
-use super::full_accounts::ALL_ARE_OURS;
 use super::lack::{Lack, WhyNoBackend};
 use super::logging_in::{LoggingIn, Step};
 use super::pool::{Rest, Resting};
 use super::reachability::connect_error;
 use super::refused::{Reason, Refusal, RefusedLogins};
 use super::sending::Sending;
-use super::taking_places::{Place, TakingPlaces};
+use super::taking_places::{FullAccount, Place, TakingPlaces};
 use super::{Owner, Phase, Summary};
 use crate::accounts::secret::Password;
 use crate::client::attempt::LoginAnswer;
@@ -88,13 +87,8 @@ impl Engine {
                     }
                     Some(Place::Free(origin)) => self.open_backend(key, origin),
                     Some(Place::Of(other)) => self.change_account(other, key),
-                    Some(Place::InAccount(idle)) => {
-                        self.quit_backend(idle);
-                        continue;
-                    }
-                    Some(Place::AccountIsFull(identity)) => {
-                        let event = self.refused_logins().note_full_account(server, identity, ALL_ARE_OURS);
-                        event.into_iter().for_each(|event| self.views.event(event));
+                    Some(Place::OfFullAccount(full)) => {
+                        self.make_room(server, full);
                         continue;
                     }
                     Some(Place::Behind(idle)) => {
@@ -129,16 +123,22 @@ impl Engine {
     }
 
     fn open_urgently(&mut self, server: ServerKey, whom: AsWhom) {
-        if !self.taking_places().may_open_urgently(server, (whom.identity, whom.class)) {
-            return;
+        if let Err(full) = self.taking_places().may_open_urgently(server, (whom.identity, whom.class)) {
+            return full.into_iter().for_each(|full| self.make_room(server, full));
         }
-        let place = self.take_any_place().or_else(|| {
-            // A server that is full has no room for one more either, however urgent.
-            let places = &self.pool.workers.places;
-            (!places.server_is_full()).then(|| places.take(self.now, self.pool.worker, 1))?
-        });
-        if let Some(origin) = place {
+        if let Some(origin) = self.take_any_place().or_else(|| self.pool.take_place_beyond_limit(self.now)) {
             self.building().open(server, Some(whom), origin);
+        }
+    }
+
+    /// Makes room for a backend of an account of which the server takes no more, or says that it lacks.
+    fn make_room(&mut self, server: ServerKey, full: FullAccount) {
+        match full {
+            FullAccount::Behind(idle) => self.quit_backend(idle),
+            FullAccount::Unknown(identity) => {
+                let event = self.refused_logins().note_full_account(server, identity, None);
+                event.into_iter().for_each(|event| self.views.event(event));
+            }
         }
     }
 

@@ -62,10 +62,11 @@ impl Pool {
         if !full_accounts.any() {
             return None;
         }
-        let account = &server.backends[key].account;
+        let backend = &server.backends[key];
+        let account = &backend.account;
         let passing = server.passing_backends(account.identity, clients);
-        let held_for = now.since(account.held_since);
-        let free = Free { worker: self.worker, passing, is_needed, held_for };
+        let (held_for, idle_for) = (now.since(account.held_since), now.since(backend.since));
+        let free = Free { worker: self.worker, passing, is_needed, held_for, idle_for };
         full_accounts.recipient(now, &identities.name(account.identity), free)
     }
 }

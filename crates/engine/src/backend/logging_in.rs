@@ -200,7 +200,7 @@ impl LoggingIn<'_> {
         }
         let backend = &mut server.backends[key];
         let identity = backend.account.identity;
-        self.logins.identities.may_take_more(identity, self.now);
+        self.logins.identities.has_one_more(identity, self.now);
         let full_accounts = &self.pool.workers.users.full_accounts;
         if full_accounts.any() {
             full_accounts.has_one_more(&self.logins.identities.name(identity), self.pool.worker);

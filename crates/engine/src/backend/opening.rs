@@ -45,6 +45,9 @@ const WORTH: u32 = 4;
 /// A place changes hands after this time in any case: a client that has waited so long does not wait for others' convenience.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_millis(50);
 
+/// A login keeps the room of a full account for this time at most, however long a login takes: others wait for `backend_connect_timeout` (10 s).
+const LONGEST_KEPT: Duration = Duration::from_secs(1);
+
 /// A lack is remembered this long while nobody can look for a backend. After that a client begins to wait anew, since the former one may
 /// be gone.
 const REMEMBERED: Duration = Duration::from_secs(1);
@@ -153,10 +156,15 @@ impl Opening {
         (WORTH * time.unwrap_or(USUAL_TIME)).min(LONGEST_WAIT)
     }
 
+    /// Returns the time for which a login keeps the room of a full account that it has got from another one: several times what a login takes.
+    pub(super) fn kept_for(&self) -> Duration {
+        (WORTH * self.time.unwrap_or(USUAL_TIME)).clamp(LONGEST_WAIT, LONGEST_KEPT)
+    }
+
     /// Returns the time at which the next login will have lacked a backend for long enough that others' places are looked at again, or at which
     /// the server may be asked again for one that it has refused.
     pub(crate) fn next_look(&self, now: Instant, identities: &Identities) -> Option<Instant> {
-        let waits = [self.worth(true), self.worth(false), LONGEST_WAIT];
+        let waits = [self.worth(true), self.worth(false), LONGEST_WAIT, self.kept_for()];
         let dues = self.lacking.iter().flat_map(|&(_, since)| waits.map(|wait| since + wait));
         let refused = self.lacking.iter().filter_map(|&((id, _), _)| identities.refused_until(id));
         dues.chain(refused).filter(|&due| due > now).min()

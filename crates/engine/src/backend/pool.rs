@@ -168,14 +168,16 @@ impl Resting<'_> {
     /// Returns an idle backend that is closed for another worker, which was refused one of that account: the server takes no more of them.
     pub(super) fn next_of_wanted_account(&mut self) -> Option<BackendKey> {
         while let Some(account) = self.pool.next_wanted_account() {
-            let is_of = |key: BackendKey| self.identities.name(self.servers[key].account.identity) == account;
-            let idle = self.servers.idle().find(|&key| is_of(key));
-            // What nothing has run on yet is there for a statement that waits for a permit.
-            if let Some(key) = idle
-                && !self.is_awaited_by_kill(key)
-                && self.leaves_its_account(key, self.servers[key].opened.fresh)
-            {
-                return Some(key);
+            let is_of =
+                |key: &BackendKey| self.identities.name(self.servers[*key].account.identity) == account;
+            let idle: Vec<_> = self.servers.idle().filter(is_of).collect();
+            for key in idle {
+                // What nothing has run on yet is there for a statement that waits for a permit.
+                if !self.is_awaited_by_kill(key)
+                    && self.leaves_its_account(key, self.servers[key].opened.fresh)
+                {
+                    return Some(key);
+                }
             }
         }
         None

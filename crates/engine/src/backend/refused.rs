@@ -5,6 +5,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::full::{OFFLINE, SERVER_FULL, SHUTDOWN, ServerFull};
+use super::full_accounts::ALL_ARE_OURS;
 use super::{Backend, Phase};
 use crate::accounts::IdentityId;
 use crate::client::delegation::Unproved;
@@ -129,21 +130,21 @@ impl RefusedLogins<'_> {
             return Reason::Account(identity);
         }
         if refusal.has_room_soon() {
-            return Reason::NoRoom(self.note_full_account(key.server(), identity, &refusal.message));
+            return Reason::NoRoom(self.note_full_account(key.server(), identity, Some(&refusal.message)));
         }
         self.logins.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
         Reason::NoRoom(Some(Event::NoRoom { reason: refusal.message.clone() }))
     }
 
-    /// Notes that an account has all connections that the server takes of it, and that one lacks here. Other workers are told. Returns the event
-    /// that says so, where it is news.
+    /// Notes that an account has all connections that the server takes of it, and that one lacks here: the server has said so, or they are counted.
+    /// Other workers are told. Returns the event that says so, where it is news.
     pub(super) fn note_full_account(
         &mut self,
         server: ServerKey,
         identity: IdentityId,
-        reason: &str,
+        refusal: Option<&str>,
     ) -> Option<Event> {
-        let is_news = self.logins.identities.takes_no_more(identity, self.now);
+        let is_news = self.logins.identities.takes_no_more(identity, self.now, refusal.is_none());
         if self.pool.workers.count() > 1 && !self.logins.identities.is_claimed(identity) {
             let has = self.servers[server].passing_backends(identity, self.clients);
             let (account, worker) = (self.logins.identities.name(identity), self.pool.worker);
@@ -151,7 +152,8 @@ impl RefusedLogins<'_> {
             self.pool.write_to_others(&Letter::AccountIsFull(account));
         }
         let account = self.logins.identities.identity(identity).account.shown();
-        is_news.then(|| Event::AccountIsFull { account, reason: reason.to_owned() })
+        let reason = String::from(refusal.unwrap_or(ALL_ARE_OURS));
+        is_news.then_some(Event::AccountIsFull { account, reason })
     }
 
     /// Notes that the server has as many connections as it takes. The number that stands is our limit now, and others share it. False where

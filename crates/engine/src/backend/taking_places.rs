@@ -22,13 +22,19 @@ pub(super) enum Place {
     Of(BackendKey),
     /// The place of this idle backend, which has to be closed for it.
     Behind(BackendKey),
-    /// The room of this idle backend, since the server takes no more of the account. Once it is closed, a backend may be opened instead
-    /// as soon as the server has noticed.
-    InAccount(BackendKey),
-    /// None: all that the server takes of the account are there. Nobody knows yet that one lacks.
-    AccountIsFull(IdentityId),
+    /// None, since the server takes no more of the account.
+    OfFullAccount(FullAccount),
     /// The place of another worker, which has to be asked for it.
     OfOtherWorker,
+}
+
+/// The way to room for a backend of an account of which the server takes no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FullAccount {
+    /// The room of this idle backend. Once it is closed, a backend may be opened instead as soon as the server has noticed.
+    Behind(BackendKey),
+    /// None here, and nobody knows yet that one lacks.
+    Unknown(IdentityId),
 }
 
 /// The room that a server has for one more backend of an account.
@@ -112,10 +118,16 @@ impl TakingPlaces<'_> {
         let login = self.login_without_one(key, to_come)?;
         match self.room_of(to_come.server, login.0) {
             AccountRoom::Some => self.take_place(key, login, waiting, to_come),
-            AccountRoom::NotNow => None,
+            AccountRoom::NotNow => {
+                // It is looked at again at the time until which the server is not asked, whether anything else happens or not.
+                self.servers[to_come.server].opening.lacks(self.parties.now, login);
+                None
+            }
             AccountRoom::None { is_known } => {
-                let other = self.take_room(login, to_come);
-                other.or_else(|| (!is_known).then_some(Place::AccountIsFull(login.0)))
+                let behind = self.take_room(login, to_come).map(FullAccount::Behind);
+                behind
+                    .or_else(|| (!is_known).then_some(FullAccount::Unknown(login.0)))
+                    .map(Place::OfFullAccount)
             }
         }
     }
@@ -191,12 +203,31 @@ impl TakingPlaces<'_> {
     }
 
     /// Takes the room of an idle backend of the account that has other capabilities, or rights from before, and comes for no statement in front,
-    /// for a backend of this login: one that nobody has needed for a while, or any where the login has lacked one for as long. So each
-    /// keeps what it has got for that time.
-    fn take_room(&mut self, login: Login, to_come: &mut ToCome) -> Option<Place> {
-        let Parties { now, logins, .. } = self.parties;
+    /// for a backend of this login: one that nobody has needed for a while, or any where the login has lacked one for long. So each keeps what
+    /// it has got for a while.
+    fn take_room(&mut self, login: Login, to_come: &mut ToCome) -> Option<BackendKey> {
+        let now = self.parties.now;
+        let opening = &mut self.servers[to_come.server].opening;
+        let (lacks_for, kept_for) = (now.since(opening.lacks(now, login)), opening.kept_for());
+        let may_go = |backend: &Backend| {
+            let held_for = now.since(backend.account.held_since);
+            now.since(backend.since) >= LONGEST_WAIT || (lacks_for >= kept_for && held_for >= kept_for)
+        };
+        let idle = self.idle_of_account(login, to_come, may_go)?;
+        to_come.backends.retain(|&own| own != idle);
+        Some(idle)
+    }
+
+    /// Returns an idle backend of the account that is of another login, comes for no statement in front, and may go. It is to be closed for one of
+    /// this login.
+    fn idle_of_account(
+        &mut self,
+        login: Login,
+        to_come: &ToCome,
+        may_go: impl Fn(&Backend) -> bool,
+    ) -> Option<BackendKey> {
+        let logins = self.parties.logins;
         let server = &mut self.servers[to_come.server];
-        let lacks_for = now.since(server.opening.lacks(now, login));
         let account = &logins.identities.identity(login.0).account;
         let is_of_account = |backend: &Backend| {
             let other = &logins.identities.identity(backend.account.identity).account;
@@ -206,14 +237,11 @@ impl TakingPlaces<'_> {
         // What comes for a statement in front of this one is not among those to come any more.
         let may_be_taken = |&&key: &&BackendKey| {
             let backend = &server.backends[key];
-            let unused = now.since(backend.since) >= LONGEST_WAIT;
-            let may_go = unused || (lacks_for >= LONGEST_WAIT && !backend.opened.fresh);
-            may_go && backend.is_idle() && is_of_account(backend) && !is_own(backend)
+            backend.is_idle() && is_of_account(backend) && !is_own(backend) && may_go(backend)
         };
         let &idle = to_come.backends.iter().find(may_be_taken)?;
         server.backends[idle].account.successor = Successor::Here(login.0);
-        to_come.backends.retain(|&own| own != idle);
-        Some(Place::InAccount(idle))
+        Some(idle)
     }
 
     /// Says whether a backend for this client will be free in a moment: it is in use or being opened, and nobody holds it beyond a
@@ -229,11 +257,31 @@ impl TakingPlaces<'_> {
     }
 
     /// Says whether a backend of this login may be opened for a statement that cannot wait: none comes yet, and an attempt makes sense.
-    pub(super) fn may_open_urgently(&self, server: ServerKey, (identity, class): Login) -> bool {
+    ///
+    /// # Errors
+    /// The way to room for one, where the account is full: any idle backend of another login gives way at once. `None` where there is no way
+    /// now.
+    pub(super) fn may_open_urgently(
+        &mut self,
+        server: ServerKey,
+        login: Login,
+    ) -> Result<(), Option<FullAccount>> {
+        let (identity, class) = login;
         let fits = |backend: &Backend| backend.account.identity == identity && backend.login.class == class;
         let under_way =
             self.servers[server].backends.iter().any(|(_, backend)| !backend.is_ready() && fits(backend));
-        !under_way && self.may_open_as(server, identity)
+        if under_way || !self.may_connect(server) {
+            return Err(None);
+        }
+        match self.room_of(server, identity) {
+            AccountRoom::Some => Ok(()),
+            AccountRoom::NotNow => Err(None),
+            AccountRoom::None { is_known } => {
+                let to_come = self.to_come(server, 0);
+                let behind = self.idle_of_account(login, &to_come, |_| true).map(FullAccount::Behind);
+                Err(behind.or_else(|| (!is_known).then_some(FullAccount::Unknown(identity))))
+            }
+        }
     }
 
     /// Says whether an attempt to connect with this login makes sense now.
@@ -289,7 +337,7 @@ mod tests {
         engine.clients[client_key(2)].capabilities = Capabilities::FOUND_ROWS;
         engine.now = engine.now + LONGEST_WAIT;
         let identity = engine.servers[backend].account.identity;
-        engine.logins.identities.takes_no_more(identity, engine.now);
+        engine.logins.identities.takes_no_more(identity, engine.now, false);
         engine
     }
 
@@ -311,6 +359,33 @@ mod tests {
     fn room_of_a_full_account_goes_to_other_capabilities_where_nothing_in_front_waits_for_the_backend() {
         let mut engine = with_full_account();
         assert!(matches!(places(&mut engine, &[0, 2])[..], [None, None]));
-        assert!(matches!(places(&mut engine, &[2, 0])[..], [Some(Place::InAccount(_)), None]));
+        let found = places(&mut engine, &[2, 0]);
+        assert!(matches!(found[..], [Some(Place::OfFullAccount(FullAccount::Behind(_))), None]));
+    }
+
+    #[test]
+    fn who_is_killed_waits_for_nobody_who_is_idle() {
+        let mut engine = with_full_account();
+        let primary = engine.servers.primary().key;
+        let backend = engine.servers.idle().next().unwrap();
+        engine.servers[backend].since = engine.now;
+        let [own, other] = [0, 2].map(|number| {
+            let client = &engine.clients[client_key(number)];
+            (client.identity.unwrap(), client.class())
+        });
+        let mut taking = engine.taking_places();
+        assert_eq!(taking.may_open_urgently(primary, own), Err(None), "it has one");
+        assert_eq!(taking.may_open_urgently(primary, other), Err(Some(FullAccount::Behind(backend))));
+    }
+
+    #[test]
+    fn a_statement_that_is_not_the_first_is_looked_at_again_when_the_server_may_be_asked() {
+        let mut engine = with_full_account();
+        let (now, identity) = (engine.now, engine.clients[client_key(0)].identity.unwrap());
+        engine.logins.identities.one_has_ended(identity, now);
+        assert!(matches!(places(&mut engine, &[2])[..], [None]));
+        let soon = engine.logins.identities.refused_until(identity).unwrap();
+        let next = engine.servers.next_place(now, &engine.logins.identities);
+        assert!(soon > now && next.is_some_and(|next| next <= soon), "{next:?}");
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Free {
     pub(crate) is_needed: bool,
     /// The time for which the worker has had it.
     pub(crate) held_for: Duration,
+    /// The time for which nothing has run on it.
+    pub(crate) idle_for: Duration,
 }
 
 impl FullAccounts {
@@ -105,7 +107,8 @@ impl FullAccounts {
             true => {
                 free.held_for >= KEPT_FOR && (free.passing > lack.has + 1 || (lack.has == 0 && has_waited))
             }
-            false => free.passing > lack.has + 1 || lack.has == 0,
+            // What nobody needs here goes also to a worker that has as many, since they may all be at work there.
+            false => free.passing > lack.has + 1 || lack.has == 0 || free.idle_for >= KEPT_FOR,
         };
         is_left.then_some(lack.worker)
     }
@@ -145,7 +148,7 @@ mod tests {
 
     /// One that the worker has had for long.
     fn free(worker: usize, passing: usize, is_needed: bool) -> Free {
-        Free { worker, passing, is_needed, held_for: KEPT_FOR }
+        Free { worker, passing, is_needed, held_for: KEPT_FOR, idle_for: Duration::ZERO }
     }
 
     #[test]
@@ -175,6 +178,8 @@ mod tests {
         for is_needed in [true, false] {
             assert_eq!(full.recipient(at(200), &app, free(0, 2, is_needed)), None);
         }
+        let unused = Free { idle_for: KEPT_FOR, ..free(0, 1, false) };
+        assert_eq!(full.recipient(at(200), &app, unused), Some(1), "nobody needs it there");
         full.has_one_more(&app, 1);
         assert!(!full.any());
     }
