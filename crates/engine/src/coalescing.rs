@@ -48,7 +48,7 @@ impl Scheduling {
     fn found_group(&mut self, key: ClientKey, hash: u64, request: &mut Request) {
         self.coalescer.last_number += 1;
         let number = self.coalescer.last_number;
-        let (lane, followers) = (request.turn.lane, VecDeque::new());
+        let (lane, followers) = (request.turn.lane(), VecDeque::new());
         let group = CoalescedGroup { number, leader: key, lane, followers, reply: Vec::new() };
         self.coalescer.waiting.insert(hash, group);
         request.turn.lead(hash);
@@ -188,7 +188,7 @@ impl Coalescing<'_> {
     fn belongs_to(&self, key: ClientKey, request: &Request, group: &CoalescedGroup) -> bool {
         let client = &self.clients[key];
         let Some(leader) = self.clients.get(group.leader) else { return false };
-        group.lane == request.turn.lane
+        group.lane == request.turn.lane()
             && client.session.id == leader.session.id
             && client.identity == leader.identity
             && client.capabilities == leader.capabilities
@@ -204,7 +204,7 @@ impl Coalescing<'_> {
         let mut fold = |bits: u64| hash = (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         fold(client.capabilities.0);
         fold(u64::from(client.identity.map_or(0, |identity| identity.number())));
-        fold(request.turn.lane.map_or(0, |lane| 1 + lane as u64));
+        fold(request.turn.lane().map_or(0, |lane| 1 + lane as u64));
         for chunk in request.raw.chunks(8) {
             let mut eight = [0; 8];
             eight[..chunk.len()].copy_from_slice(chunk);
@@ -236,7 +236,7 @@ impl Coalescing<'_> {
         client.go_alone();
         let request = client.request.as_mut().expect("a follower that was not answered has a request");
         request.turn.lead(hash);
-        let (lane, since) = (request.turn.lane.unwrap_or(Lane::Low), request.turn.arrival.at);
+        let (lane, since) = (request.turn.lane().unwrap_or(Lane::Low), request.turn.arrived_at());
         self.queue_alone(next, lane, since);
     }
 
@@ -258,7 +258,7 @@ impl Coalescing<'_> {
             let Some(mut request) = self.clients[key].request.take() else { continue };
             // The whole wait is counted once the answer is known to be its own too.
             request.turn.waited_until(self.parties.now);
-            self.scheduling.note_parts(self.parties.now, &request.turn.arrival);
+            self.scheduling.note_parts(self.parties.now, request.turn.arrival());
             self.scheduling.note_begun(
                 self.parties.now,
                 self.parties.settings,
@@ -276,7 +276,7 @@ impl Coalescing<'_> {
     /// The wait of a follower that is answered with the leader is counted.
     pub(crate) fn count_wait(&mut self, key: ClientKey) {
         if let Some(request) = &self.clients[key].request {
-            let queue = request.turn.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
+            let queue = request.turn.lane().map_or(WaitReason::Urgent, WaitReason::of_lane);
             self.scheduling.waits.record(queue, request.turn.waited());
         }
     }
@@ -368,12 +368,10 @@ impl Coalescing<'_> {
             &self.clients[key],
             &request,
         );
-        let lane = if long { Lane::Long } else { request.turn.lane.unwrap_or(Lane::Low) };
-        let since = request.turn.arrival.at;
+        let lane = if long { Lane::Long } else { request.turn.lane().unwrap_or(Lane::Low) };
+        let since = request.turn.arrived_at();
         // What it has waited for up to now is counted.
-        request.turn.arrival =
-            self.scheduling.holdups.change_queue(&request.turn.arrival, self.parties.now, long);
-        request.turn.lane = Some(lane);
+        request.turn.moves_to(lane, &self.scheduling.holdups, self.parties.now, long);
         self.clients[key].request = Some(request);
         self.clients[key].go_alone();
         self.queue_alone(key, lane, since);

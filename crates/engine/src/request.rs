@@ -18,7 +18,7 @@ use crate::cluster::sent_before::SentBefore;
 use crate::outside::measures::Command;
 use crate::outside::orders::to_be_ended::Kills;
 use crate::outside::slow_log::AtStart;
-use crate::outside::waits::Arrival;
+use crate::outside::waits::{Arrival, Holdups};
 use crate::scheduler::lane::Lane;
 use crate::session::known_answers::KnownQuestion;
 use crate::session::statements::{DefinitionId, Template};
@@ -118,9 +118,9 @@ pub(crate) struct RequestTurn {
     /// True where the request waits for no permit: it may be what frees one.
     pub(crate) urgent: bool,
     /// The time at which the request came, and what had held the queue up until then.
-    pub(crate) arrival: Arrival,
+    arrival: Arrival,
     /// The lane in which the request waits; `None` where it is urgent.
-    pub(crate) lane: Option<Lane>,
+    lane: Option<Lane>,
     /// Time from the request's arrival to its start.
     waited: Duration,
     /// The hash of the group that the request leads, while it waits.
@@ -157,6 +157,44 @@ pub(crate) enum QueryAttributes {
 }
 
 impl RequestTurn {
+    /// The request has come, and waits for a permit unless it is `urgent`.
+    pub(crate) fn arrives(&mut self, arrival: Arrival, urgent: bool) {
+        self.arrival = arrival;
+        self.urgent = urgent;
+    }
+
+    /// The request has got a lane.
+    pub(crate) fn joins(&mut self, lane: Lane) {
+        self.lane = Some(lane);
+    }
+
+    /// The request goes on waiting in this lane, with its age. `long` says whether what holds up the long ones counts for it from now on.
+    pub(crate) fn moves_to(&mut self, lane: Lane, holdups: &Holdups, now: Instant, long: bool) {
+        self.arrival = holdups.change_queue(&self.arrival, now, long);
+        self.lane = Some(lane);
+    }
+
+    /// The request has had its turn in vain, and waits among the short ones for another. Returns its lane.
+    pub(crate) fn waits_again(&mut self, holdups: &Holdups, now: Instant) -> Lane {
+        self.arrival = holdups.change_queue(&self.arrival, now, false);
+        self.lane.unwrap_or(Lane::Low)
+    }
+
+    /// Returns the time at which the request came.
+    pub(crate) fn arrived_at(&self) -> Instant {
+        self.arrival.at
+    }
+
+    /// Returns what had held the queue up until the request came, or came into its lane.
+    pub(crate) fn arrival(&self) -> &Arrival {
+        &self.arrival
+    }
+
+    /// Returns the lane in which the request waits.
+    pub(crate) fn lane(&self) -> Option<Lane> {
+        self.lane
+    }
+
     /// The request starts. Returns true where it has not been counted as started before.
     pub(crate) fn starts(&mut self) -> bool {
         !std::mem::replace(&mut self.started, true)

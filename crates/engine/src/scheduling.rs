@@ -100,7 +100,7 @@ impl Scheduling {
         let backend = clients[holder].backend?;
         let runs = |client: ClientKey| {
             let request = clients[client].request.as_ref();
-            request.is_some_and(|request| request.turn.lane == Some(Lane::Holding))
+            request.is_some_and(|request| request.turn.lane() == Some(Lane::Holding))
         };
         let is_one =
             |backend: &Backend| backend.permit() == Permit::Held && backend.holder().is_some_and(runs);
@@ -147,9 +147,9 @@ impl Scheduling {
     /// A statement starts: counts what it has waited for.
     pub(crate) fn note_start(&mut self, now: Instant, request: &mut Request) {
         request.turn.waited_until(now);
-        let queue = request.turn.lane.map_or(WaitReason::Urgent, WaitReason::of_lane);
+        let queue = request.turn.lane().map_or(WaitReason::Urgent, WaitReason::of_lane);
         self.waits.record(queue, request.turn.waited());
-        self.note_parts(now, &request.turn.arrival);
+        self.note_parts(now, request.turn.arrival());
     }
 
     /// Makes a place for a statement's digest. Also of one that is only prepared now: its executions come without a text.

@@ -188,7 +188,7 @@ impl Scheduling {
     ) -> bool {
         let client = &clients[key];
         let request = client.request.as_ref().expect("a queued client has a request");
-        let may_enter = matches!(request.turn.lane, Some(Lane::High | Lane::Low | Lane::Long))
+        let may_enter = matches!(request.turn.lane(), Some(Lane::High | Lane::Low | Lane::Long))
             && !servers.passes_contended_lane(client, request);
         let contended = may_enter && self.is_contended(parties, servers, client, request);
         let (now, settings, pool) = (parties.now, parties.settings, parties.pool);

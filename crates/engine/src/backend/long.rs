@@ -76,7 +76,7 @@ impl Scheduling {
     ) -> bool {
         let client = &mut clients[key];
         let request = client.request.as_ref().expect("a queued client has a request");
-        let enters = !matches!(request.turn.lane, Some(Lane::Long | Lane::Contended))
+        let enters = !matches!(request.turn.lane(), Some(Lane::Long | Lane::Contended))
             && self.joins_long_lane(now, settings, workers, client, request);
         if enters {
             self.change_lane(now, key, client, Lane::Long);
@@ -177,13 +177,9 @@ impl Scheduling {
 
     /// Moves a client's waiting statement to another lane.
     pub(crate) fn change_lane(&mut self, now: Instant, key: ClientKey, client: &mut Client, lane: Lane) {
-        let arrival = client.request.as_ref().expect("a queued client has a request").turn.arrival;
-        self.note_parts(now, &arrival);
-        let arrival = self.holdups.change_queue(&arrival, now, lane == Lane::Long);
-        if let Some(request) = &mut client.request {
-            request.turn.arrival = arrival;
-            request.turn.lane = Some(lane);
-        }
+        let turn = &mut client.request.as_mut().expect("a queued client has a request").turn;
+        self.note_parts(now, turn.arrival());
+        turn.moves_to(lane, &self.holdups, now, lane == Lane::Long);
         self.scheduler.change_lane(key, lane);
     }
 }

@@ -18,7 +18,7 @@ use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
 use crate::pool::Pool;
 use crate::request::Request;
 use crate::scheduler::Need;
-use crate::scheduler::lane::{Lane, Standing};
+use crate::scheduler::lane::Standing;
 use crate::scheduling::Scheduling;
 use crate::server::Server;
 use crate::servers::Servers;
@@ -274,9 +274,8 @@ impl Scheduling {
                 self.urgent.push((ClientRef { key, id: client.id }, now));
                 continue;
             }
-            request.turn.arrival = self.holdups.change_queue(&request.turn.arrival, now, false);
-            let (lane, need) =
-                (request.turn.lane.unwrap_or(Lane::Low), if holds { Need::Holds } else { Need::Any });
+            let lane = request.turn.waits_again(&self.holdups, now);
+            let need = if holds { Need::Holds } else { Need::Any };
             let standing = Standing { began, ..Standing::default() };
             self.scheduler.enqueue(now, key, lane, need, standing);
         }

@@ -22,7 +22,7 @@ use crate::ids::{BackendKey, ClientKey, Table};
 use crate::learned::history::STUCK;
 use crate::request::RequestKind;
 use crate::scheduler::Need;
-use crate::scheduler::lane::{Lane, Standing};
+use crate::scheduler::lane::Standing;
 use crate::scheduling::Scheduling;
 use crate::server::Server;
 use crate::servers::Servers;
@@ -138,8 +138,8 @@ impl Scheduling {
         let request = client.request.as_mut().expect("looked at by the caller");
         request.prepared = false;
         request.turn.starts_anew();
-        request.turn.arrival = self.holdups.change_queue(&request.turn.arrival, now, false);
-        let (since, lane) = (request.turn.arrival.at, request.turn.lane.unwrap_or(Lane::Low));
+        let lane = request.turn.waits_again(&self.holdups, now);
+        let since = request.turn.arrived_at();
         let standing = Standing { began, ..Standing::default() };
         self.scheduler.enqueue(since, key, lane, Need::Any, standing);
     }

@@ -35,8 +35,7 @@ impl Scheduling {
         let urgent = urgent || (contended && servers.passes_contended_lane(client, request));
         let (now, settings, workers) = (parties.now, parties.settings, &parties.pool.workers);
         let long = !urgent && !contended && self.joins_long_lane(now, settings, workers, client, request);
-        request.turn.urgent = urgent;
-        request.turn.arrival = self.holdups.arrival(now, long);
+        request.turn.arrives(self.holdups.arrival(now, long), urgent);
         if urgent {
             self.urgent.push((ClientRef { key, id: client.id }, now));
             return None;
@@ -49,7 +48,7 @@ impl Scheduling {
             false if asks_for_schema && self.scheduler.is_native() => Lane::High,
             false => self.scheduler.lane(standing, client.priority, &mut client.tickets),
         };
-        request.turn.lane = Some(lane);
+        request.turn.joins(lane);
         Some((lane, standing))
     }
 }

@@ -99,7 +99,7 @@ impl Elsewhere<'_> {
     /// Says whether a client's statement has come so lately that it may wait for another server.
     fn is_held(&self, key: ClientKey) -> bool {
         let request = self.clients.get(key).and_then(|client| client.request.as_deref());
-        request.is_some_and(|request| self.now.since(request.turn.arrival.at) < self.settings.cluster.hold)
+        request.is_some_and(|request| self.now.since(request.turn.arrived_at()) < self.settings.cluster.hold)
     }
 
     /// Says whether the refusal of the first statement in flight on a backend may be kept from its client, since the statement goes elsewhere.

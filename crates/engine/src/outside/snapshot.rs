@@ -205,7 +205,7 @@ impl Tables<'_> {
         let schema = session.as_ref().and_then(|(_, state)| state.schema.as_deref());
         let by = self.scheduling.holdups.now();
         let lacks = |queue| if queue == Queue::Long { by.long } else { by.others };
-        let queue = request.filter(|_| waits).map(|request| Queue::of(request.turn.lane));
+        let queue = request.filter(|_| waits).map(|request| Queue::of(request.turn.lane()));
         let mut view = ClientView {
             id: client.id,
             peer: client.peer,
@@ -221,7 +221,7 @@ impl Tables<'_> {
             pins: client.session.pins,
             queue,
             lacks: queue.and_then(lacks),
-            queued: request.filter(|_| waits).map(|request| self.now.since(request.turn.arrival.at)),
+            queued: request.filter(|_| waits).map(|request| self.now.since(request.turn.arrived_at())),
             running: answers.map(|backend| self.now.since(backend.first.since)),
             idle: self.now.since(client.activity.last_heard()),
             stalled: client.activity.stalled_since().map(|since| self.now.since(since)),

@@ -14,7 +14,7 @@ use crate::settings::Settings;
 impl Scheduling {
     /// How long the oldest new work has waited before which a statement has gone, where the newest go first.
     pub(super) fn passed_over_for(&self, now: Instant, settings: &Settings, request: &Request) -> Duration {
-        let turned = request.turn.lane.is_some_and(|lane| self.scheduler.is_newest_first(lane))
+        let turned = request.turn.lane().is_some_and(|lane| self.scheduler.is_newest_first(lane))
             || (self.newest_of_share_may_go_first(settings) && self.shares.is_newest_first(now));
         let oldest = turned.then(|| self.oldest_new(Class::Short)).flatten();
         oldest.map_or(Duration::ZERO, |(_, since)| now.since(since))
@@ -30,7 +30,7 @@ impl Scheduling {
     ) {
         let (Phase::Queued, Some(request)) = (client.phase(), &client.request) else { return };
         // What was not in a queue yet waited for nobody.
-        let waited = now.since(request.turn.arrival.at).saturating_sub(settings.transaction_delay);
+        let waited = now.since(request.turn.arrived_at()).saturating_sub(settings.transaction_delay);
         if client.backend.is_none() {
             self.shares.abandoned(now, key, waited);
         }
@@ -43,13 +43,13 @@ impl Scheduling {
         let Some(request) = client.request.as_ref().filter(|request| request.turn.has_started()) else {
             return;
         };
-        let since_arrival = now.since(request.turn.arrival.at);
+        let since_arrival = now.since(request.turn.arrived_at());
         let starts = matches!(client.phase(), Phase::Preparing | Phase::Running(Running::OnServer));
         let new = !client.in_transaction() && client.session.pins.is_empty();
         if !starts || !new || since_arrival > 2 * request.turn.waited() {
             return;
         }
-        let (lane, waited) = (request.turn.lane.unwrap_or(Lane::Blocking), request.turn.waited());
+        let (lane, waited) = (request.turn.lane().unwrap_or(Lane::Blocking), request.turn.waited());
         self.shares.abandoned(now, key, waited);
         self.scheduler.note_abandoned(now, lane, waited);
     }

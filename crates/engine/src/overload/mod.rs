@@ -63,7 +63,7 @@ impl Scheduling {
     fn note_queue_delay(&mut self, now: Instant, settings: &Settings, client: &Client, request: &Request) {
         // Who follows another's statement has not come through the queue.
         let queued = !matches!(client.phase(), Phase::Following { .. });
-        let Some(lane) = request.turn.lane.filter(|_| queued && client.backend.is_none()) else { return };
+        let Some(lane) = request.turn.lane().filter(|_| queued && client.backend.is_none()) else { return };
         let waited = request.turn.waited();
         self.new_work.would_refuse.note(now, &settings.overload, Class::of(lane), waited);
         if Class::of(lane) == Class::Long {

@@ -66,7 +66,7 @@ impl<'a> Parties<'a> {
     /// counts for nobody.
     pub(crate) fn user_may_use_one_more(&self, key: ClientKey, client: &Client, servers: &Servers) -> bool {
         let (Some(identity), Some(request)) = (client.identity, &client.request) else { return true };
-        let since = request.turn.arrival.at;
+        let since = request.turn.arrived_at();
         let usage = self.logins.identities.usage(identity, &self.pool.workers.users);
         usage.may_have_one_more(self.bound_of_users(), self.pool.worker, since)
             || self.logins.schemas.is_asked_for(key)

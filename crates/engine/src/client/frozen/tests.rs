@@ -202,7 +202,7 @@ fn a_statement_that_waits_is_what_it_was() {
     assert!(matches!(other.clients[key].phase(), Phase::Queued));
     assert_eq!(other.scheduling.scheduler.oldest_in_need(), Some((key, later)), "it came just now");
     let request = other.clients[key].request.as_ref().expect("it waits");
-    assert_eq!((request.turn.arrival.at, request.server_answer()), (later, 1));
+    assert_eq!((request.turn.arrived_at(), request.server_answer()), (later, 1));
     let (again, _) = other.freeze_client(later, key).expect("it waits in a queue");
     assert_eq!(again, frozen, "nothing of it is lost");
 }

@@ -62,8 +62,8 @@ impl Surroundings<'_> {
     }
 
     fn at_start(&self, client: ClientKey, request: &Request, permits: Option<(u32, u32)>) -> AtStart {
-        let waits = self.now > request.turn.arrival.at;
-        let parts = waits.then(|| self.scheduling.holdups.parts_since(&request.turn.arrival, self.now));
+        let waits = self.now > request.turn.arrived_at();
+        let parts = waits.then(|| self.scheduling.holdups.parts_since(request.turn.arrival(), self.now));
         // Large texts are read by other threads, once.
         let text = request.text().filter(|text| text.len() <= self.settings.large_statement_size);
         let has_text = matches!(request.command, RequestKind::Query | RequestKind::Prepare);
@@ -102,7 +102,7 @@ impl Surroundings<'_> {
                 .map(String::from),
             sent_text: at_start.sent_text.clone(),
             waited: outcome.waited.unwrap_or(request.turn.waited()),
-            queue: Queue::of(request.turn.lane),
+            queue: Queue::of(request.turn.lane()),
             wait_reason: at_start.wait_reason,
             took: outcome.took,
             end: outcome.end,
@@ -194,7 +194,7 @@ impl Views {
     ) {
         let request = around.clients[client].request.as_deref();
         let Some(request) = request.filter(|request| is_client_s(request.command)) else { return };
-        let waited = around.now.since(request.turn.arrival.at);
+        let waited = around.now.since(request.turn.arrived_at());
         let slow_log = &around.settings.slow_log;
         if slow_log.is_on() && slow_log.is_slow(waited, Duration::ZERO) {
             let end = if error.is_some() { SlowEnd::Cancelled } else { SlowEnd::ClientGone };
