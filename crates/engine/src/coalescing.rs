@@ -174,10 +174,10 @@ impl Coalescing<'_> {
             && request.raw.len() <= LARGEST_TEXT
             && request.text().is_some_and(|text| !may_be_several(text))
             && client.backend.is_none()
-            && client.session.status.contains(StatusFlags::AUTOCOMMIT)
+            && client.session.status().contains(StatusFlags::AUTOCOMMIT)
             && !client.in_transaction()
             && client.transaction.unstarted.is_none()
-            && client.session.pins.is_empty()
+            && client.session.pins().is_empty()
             && client
                 .pins_of(request, self.parties.settings, self.servers, &self.parties.sessions.states)
                 .is_empty()

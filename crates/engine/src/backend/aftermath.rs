@@ -71,7 +71,7 @@ impl Client {
         let nothing_new = summary.error.is_none() && summary.warnings == 0;
         let diagnostics = self.session.aftermath.diagnostics();
         // Which statements leave the list of those before them, the server knows best.
-        let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !self.session.pins.is_empty();
+        let kept = matches!(diagnostics, Diagnostics::OnBackend { .. }) && !self.session.pins().is_empty();
         let leaves = request.is_about_diagnostics() || request.leaves_diagnostics(is_mariadb);
         if nothing_new && leaves {
             return None;

@@ -98,7 +98,7 @@ impl Client {
             request.statement.reads.contains(Reads::LAST_INSERT_ID) || request.statement.sets_last_insert_id;
         let inserts = request.statement.inserts;
         // Without autocommit an insert may begin a transaction itself.
-        let autocommit = session.status.contains(StatusFlags::AUTOCOMMIT);
+        let autocommit = session.status().contains(StatusFlags::AUTOCOMMIT);
         let begun = self.in_transaction() || self.transaction.unstarted.is_some() || !autocommit;
         let needed = pins || reads_id || (inserts && begun);
         let there = session.aftermath.insert_id_stands_at(backend_key);

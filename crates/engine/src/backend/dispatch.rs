@@ -404,7 +404,7 @@ impl Engine {
             false => self.clients[key].preludes(settings, tables, servers, backend_key, &request),
         };
         // The state that a statement is prepared in has to be known: it may be prepared again elsewhere.
-        if request.command == RequestKind::Prepare && self.clients[key].session.unreported.is_some() {
+        if request.command == RequestKind::Prepare && self.clients[key].session.unreported().is_some() {
             return self.ask_unreported_first(key, backend_key, request);
         }
         if let Some(definition) = self.servers.of(backend_key).lacking_definition(backend_key, &request) {
@@ -459,7 +459,7 @@ impl Engine {
         definition: DefinitionId,
         ahead: &Ahead,
     ) {
-        if self.clients[key].session.unreported.is_some() {
+        if self.clients[key].session.unreported().is_some() {
             return self.ask_unreported_first(key, backend_key, request);
         }
         self.sending().begin_on(key, backend_key, false, None);

@@ -25,14 +25,12 @@ impl Client {
             || (plain_end && session.is_some_and(SessionState::ends_with_transactions))
     }
 
-    /// Takes in the server's flags about the session. Flags about the answer itself are left out.
+    /// Takes in the server's flags about the session.
     pub(super) fn note_status(&mut self, request: &Request, summary: &Summary) {
         let Some(status) = summary.status else { return };
-        let status =
-            status.without(StatusFlags::MORE_RESULTS_EXISTS).without(StatusFlags::SESSION_STATE_CHANGED);
         // What it says of sql_mode was true for the statement alone.
         let own = if request.statement.variables.for_its_duration { OF_SQL_MODE } else { 0 };
-        self.session.status = StatusFlags((status.0 & !own) | (self.session.status.0 & own));
+        self.session.status_told(StatusFlags((status.0 & !own) | (self.session.status().0 & own)));
     }
 
     /// Takes in the backend's LAST_INSERT_ID() and FOUND_ROWS(). False where the former is missing; it is lost then.
@@ -72,16 +70,16 @@ mod tests {
     fn what_a_server_says_of_sql_mode_for_one_statement_is_not_kept() {
         let mut engine = engine(1, Settings::default());
         let client = &mut engine.clients[client_key(0)];
-        client.session.status = StatusFlags::AUTOCOMMIT;
+        client.session.status_told(StatusFlags::AUTOCOMMIT);
         let said = StatusFlags(StatusFlags::IN_TRANS.0 | StatusFlags::MORE_RESULTS_EXISTS.0 | OF_SQL_MODE);
         let summary = Summary { status: Some(said), ..Summary::default() };
         let mut request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Query);
         request.statement.variables.for_its_duration = true;
         client.note_status(&request, &summary);
-        assert_eq!(client.session.status, StatusFlags::IN_TRANS);
+        assert_eq!(client.session.status(), StatusFlags::IN_TRANS);
         request.statement.variables.for_its_duration = false;
         client.note_status(&request, &summary);
-        assert_eq!(client.session.status, StatusFlags(StatusFlags::IN_TRANS.0 | OF_SQL_MODE));
+        assert_eq!(client.session.status(), StatusFlags(StatusFlags::IN_TRANS.0 | OF_SQL_MODE));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Scheduling {
         let fingerprint = request.fingerprint();
         fingerprint != 0
             && !client.in_transaction()
-            && !client.session.pins.may_hold_locks()
+            && !client.session.pins().may_hold_locks()
             && self.scheduler.is_native()
             && settings.thread_handling == ThreadHandling::PoolOfThreads
             && self.is_long_kind(settings, fingerprint)

@@ -144,7 +144,7 @@ impl Client {
     /// server tells the rest at the end.
     pub(super) fn foreseen(&self, request: &Request) -> StatusFlags {
         let statement = &request.statement;
-        let autocommit = self.session.status.contains(StatusFlags::AUTOCOMMIT);
+        let autocommit = self.session.status().contains(StatusFlags::AUTOCOMMIT);
         // Reading a table begins a transaction then, unless its engine has none.
         let reads_tables = !matches!(statement.kind, Kind::Show | Kind::Explain)
             && !request.rows.without_tables

@@ -559,7 +559,7 @@ impl Backend {
     /// Says whether the backend is free after a statement at the latest: nobody holds it beyond that.
     pub(crate) fn passes(&self, clients: &Table<ClientKey, Client>) -> bool {
         let holder = self.holder.and_then(|client| clients.get(client));
-        holder.is_none_or(|client| client.session.pins.is_empty() && !client.in_transaction())
+        holder.is_none_or(|client| client.session.pins().is_empty() && !client.in_transaction())
     }
 
     pub(crate) fn is_ready(&self) -> bool {

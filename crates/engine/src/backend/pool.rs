@@ -121,7 +121,7 @@ impl Resting<'_> {
     pub(super) fn left(&mut self, key: BackendKey) -> bool {
         let backend = &mut self.servers[key];
         let holder = backend.holder.take().and_then(|client| self.clients.get(client));
-        let clean = holder.map_or(Afterwards::Reset, |client| behind_pins(client.session.pins));
+        let clean = holder.map_or(Afterwards::Reset, |client| behind_pins(client.session.pins()));
         backend.afterwards = backend.afterwards.max(clean);
         backend.in_flight.is_empty() && matches!(backend.phase(), Phase::Ready)
     }

@@ -288,8 +288,8 @@ impl Client {
     fn has_own_on(&self, backend: BackendKey) -> bool {
         self.in_transaction()
             || self.backpressure.server_is_slow
-            || !self.session.pins.is_empty()
-            || self.session.unreported.is_some()
+            || !self.session.pins().is_empty()
+            || self.session.unreported().is_some()
             || self.session.aftermath.left_insert_id_at(backend)
     }
 }

@@ -346,14 +346,8 @@ impl Engine {
         for &follower in followers {
             let Some(request) = self.take_answered(follower) else { continue };
             if let Some(status) = statement.summary.status {
-                let about_statement = [
-                    StatusFlags::MORE_RESULTS_EXISTS,
-                    StatusFlags::SESSION_STATE_CHANGED,
-                    // The backend's, should a function in a view have opened one: its backend is closed then.
-                    StatusFlags::IN_TRANS,
-                ];
-                self.clients[follower].session.status =
-                    about_statement.into_iter().fold(status, StatusFlags::without);
+                // A transaction is the backend's, should a function in a view have opened one: its backend is closed then.
+                self.clients[follower].session.status_told(status.without(StatusFlags::IN_TRANS));
             }
             self.answers().note_aftermath(key, follower, &request, statement);
         }

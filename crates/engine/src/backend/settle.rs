@@ -20,7 +20,6 @@ use crate::request::{Request, RequestKind};
 use crate::session::SessionState;
 use crate::session::aftermath::{ASK_FOUND_ROWS, ASK_INSERT_ID, Diagnostics, List};
 use crate::session::pins::Pins;
-use crate::session::unreported::cannot_wait;
 use crate::workers::letter::Letter;
 
 impl Engine {
@@ -174,7 +173,7 @@ impl Engine {
         self.servers[key].afterwards = Afterwards::Close;
         self.answer_server_error(client, request, &error);
         let Some(state) = self.clients.get(client) else { return };
-        if state.loss.killed || state.in_transaction() || !state.session.pins.is_empty() {
+        if state.loss.killed || state.in_transaction() || !state.session.pins().is_empty() {
             let why = "its session state or transaction was lost";
             return self.close_client(client, ClosedFor::BackendLost, why);
         }
@@ -208,7 +207,7 @@ impl Engine {
     pub(crate) fn cursor_closed_between_statements(&mut self, client: ClientKey) {
         self.prepared().note_cursors(client);
         let Some(key) = self.clients[client].backend else { return };
-        if self.clients[client].session.pins.is_empty() && self.servers[key].in_flight.is_empty() {
+        if self.clients[client].session.pins().is_empty() && self.servers[key].in_flight.is_empty() {
             self.settle(key, client, false);
             self.backend_rests(key);
         }
@@ -271,7 +270,7 @@ impl Engine {
             // The session state is the primary's affair, and the statement has not run.
             return self.let_go(key, client);
         }
-        if state.in_transaction() || !state.session.pins.is_empty() {
+        if state.in_transaction() || !state.session.pins().is_empty() {
             return self.close_client(
                 client,
                 ClosedFor::BackendLost,
@@ -315,7 +314,7 @@ impl Engine {
         request: &mut Request,
         summary: &Summary,
     ) {
-        let pins = self.clients[client].session.pins;
+        let pins = self.clients[client].session.pins();
         self.forget_state(client);
         self.backend_was_reset(key, summary);
         // What is left in spite of that is for nobody else; the role is as it was, and the client's.
@@ -323,9 +322,9 @@ impl Engine {
         if behind_pins(pins) == Afterwards::Close {
             backend.afterwards = Afterwards::Close;
         }
-        self.clients[client].session.pins = pins.effects().intersection(Effects::ROLE).into();
+        self.clients[client].session.keeps_role_of(pins);
         if self.settings.thread_handling == crate::ThreadHandling::OneThreadPerConnection {
-            self.clients[client].session.pins |= Pins::THREAD_HANDLING;
+            self.clients[client].session.pinned_for(Pins::THREAD_HANDLING);
         }
         self.settle(key, client, false);
         if let Some(attempt) = request.changes.becomes.take().filter(|_| self.clients.contains(client)) {
@@ -369,12 +368,12 @@ impl Engine {
         let asks_id =
             state.session.aftermath.is_insert_id_unsure() && !state.session.aftermath.left_insert_id_at(key);
         let on_backend = state.session.aftermath.has_diagnostics_on_backend();
-        if !shared && !state.session.pins.is_empty() {
-            let has_to_ask = cannot_wait(&state.session.unreported) || asks_id;
+        if !shared && !state.session.pins().is_empty() {
+            let has_to_ask = state.session.has_to_ask() || asks_id;
             if !error && has_to_ask && on_backend {
                 return self.save_diagnostics(key, client);
             }
-            if !error && cannot_wait(&state.session.unreported) {
+            if !error && state.session.has_to_ask() {
                 state.settle();
                 self.ask_unreported(key, client);
                 return;
@@ -387,11 +386,11 @@ impl Engine {
         }
         // After an error nobody has said whether the transaction is still open: the answer to SHOW WARNINGS does.
         // In a transaction they stay there, unless a question of ours would take their place.
-        let ask = error || !in_transaction || asks_id || state.session.unreported.is_some();
+        let ask = error || !in_transaction || asks_id || state.session.unreported().is_some();
         if !shared && ask && on_backend {
             return self.save_diagnostics(key, client);
         }
-        if !shared && state.session.unreported.is_some() {
+        if !shared && state.session.unreported().is_some() {
             state.settle();
             self.ask_unreported(key, client);
             return;
@@ -404,11 +403,10 @@ impl Engine {
         if !shared && unknown {
             return self.ask_insert_id(key, client);
         }
-        if in_transaction || !state.session.pins.is_empty() || state.session.unreported.is_some() {
+        if in_transaction || !state.session.pins().is_empty() || state.session.unreported().is_some() {
             // A read that others shared has opened a transaction after all, or a view that it names has called what changes the session:
             // nobody else may fall into that. What is not in the session state is lost to the client, too.
-            state.session.pins = Pins::NONE;
-            state.session.unreported = None;
+            state.session.loses_what_only_backend_has();
             self.servers[key].afterwards = Afterwards::Close;
         }
         self.let_go(key, client);
@@ -479,7 +477,7 @@ impl Engine {
                 self.servers[key].afterwards = Afterwards::Close;
             }
         }
-        let in_doubt = self.clients[client].session.unreported.as_deref().cloned().unwrap_or_default();
+        let in_doubt = self.clients[client].session.unreported().cloned().unwrap_or_default();
         self.session_on(key, client).take_in_rest(&in_doubt, summary);
         self.settle(key, client, false);
     }
@@ -512,7 +510,7 @@ impl Engine {
             // Killed, most likely: nobody has said whether a transaction is open.
             self.servers[key].afterwards = Afterwards::Close;
         }
-        let in_doubt = self.clients[client].session.unreported.as_deref().cloned().unwrap_or_default();
+        let in_doubt = self.clients[client].session.unreported().cloned().unwrap_or_default();
         self.session_on(key, client).take_in_rest(&in_doubt, summary);
         self.settle(key, client, false);
     }

@@ -27,10 +27,6 @@ use crate::session::unreported::SCHEMA;
 use crate::session::{SessionState, SessionTables};
 use crate::stored_code::Hidden;
 
-/// Most variables that are asked for at a time. The texts of programs leave a handful. With more, which nobody sets by accident, the client
-/// keeps its backend.
-const MOST_UNREPORTED: usize = 64;
-
 /// Says whether triggers of tables may run in a statement with variables of its own.
 fn may_fire_triggers(statement: &Classification) -> bool {
     use Kind::{Delete, Insert, Load, Replace, Update};
@@ -214,7 +210,7 @@ impl SessionOnBackend<'_> {
         findings.take_in_unreported(vague, summary.status);
         let sets_list = findings.has_set_list();
         let Findings { state, settled, unreported, trackers, schema_told, something, .. } = findings;
-        self.note_unreported(&settled, unreported);
+        self.client.session.note_unreported(&settled, unreported);
         if let Some(state) = state {
             self.move_session(state, schema_told);
         }
@@ -272,7 +268,7 @@ impl SessionOnBackend<'_> {
     pub(super) fn take_in_rest(&mut self, in_doubt: &BTreeSet<Box<[u8]>>, summary: &mut Summary) {
         if let Some(status) = summary.status {
             let ended = self.client.in_transaction() && !status.contains(StatusFlags::IN_TRANS);
-            self.client.session.status = status.without(StatusFlags::SESSION_STATE_CHANGED);
+            self.client.session.status_told(status);
             if ended
                 && self.servers.of(self.key).facts.as_ref().is_some_and(Facts::begins_again_after_deadlocks)
             {
@@ -295,7 +291,7 @@ impl SessionOnBackend<'_> {
             let backend = &mut self.servers[self.key];
             backend.afterwards = backend.afterwards.max(Afterwards::Reset);
         } else {
-            self.client.session.pins |= Pins::STATE_CHANGE;
+            self.client.session.pinned_for(Pins::STATE_CHANGE);
         }
     }
 
@@ -323,25 +319,9 @@ impl SessionOnBackend<'_> {
         schema.is_some_and(|schema| schema.eq_ignore_ascii_case(UNREPORTED_SCHEMA))
     }
 
-    fn note_unreported(&mut self, settled: &BTreeSet<Box<[u8]>>, mut unreported: BTreeSet<Box<[u8]>>) {
-        let client = &mut *self.client;
-        if let Some(before) = client.session.unreported.take() {
-            unreported.extend(before.into_iter().filter(|name| !settled.contains(name)));
-        }
-        // A new one brings its default collation with it, unless the answer says which there is.
-        if unreported.contains(&b"character_set_connection"[..]) {
-            unreported.insert(b"collation_connection"[..].into());
-        }
-        if unreported.len() > MOST_UNREPORTED {
-            client.session.pins |= Effects::SESSION_VARIABLE.into();
-            unreported.clear();
-        }
-        client.session.unreported = (!unreported.is_empty()).then(|| Box::new(unreported));
-    }
-
     /// Returns the question for the variables in doubt, where there are any.
     pub(super) fn question(&self) -> Option<Vec<u8>> {
-        let unreported = self.client.session.unreported.as_deref()?;
+        let unreported = self.client.session.unreported()?;
         // FOUND_ROWS() does not survive the question; MySQL warns of it, so that it is asked for where it has to be.
         let known = self.client.session.aftermath.knows_found_rows();
         let mut text = if known { b"SELECT 0".to_vec() } else { b"SELECT FOUND_ROWS()".to_vec() };
@@ -357,11 +337,11 @@ impl SessionOnBackend<'_> {
 
     /// Takes in the answer to that question.
     pub(super) fn take_in_answer(&mut self, summary: &mut Summary) {
-        let asked = *self.client.session.unreported.take().unwrap_or_default();
+        let asked = self.client.session.take_unreported();
         self.take_in_rest(&asked, summary);
         let row = rows_of(&summary.kept_answer).into_iter().next().unwrap_or_default();
         if let Some((found, values)) = row.split_first().filter(|(_, values)| values.len() == asked.len()) {
-            self.note_unreported(&asked, BTreeSet::new());
+            self.client.session.note_unreported(&asked, BTreeSet::new());
             let aftermath = &mut self.client.session.aftermath;
             if !aftermath.knows_found_rows() {
                 let rows = found.as_deref().and_then(|rows| std::str::from_utf8(rows).ok()?.parse().ok());
@@ -388,12 +368,7 @@ impl SessionOnBackend<'_> {
         } else {
             let message = summary.error.as_ref().map_or(&b""[..], |error| &error.message);
             let rest = without_named(asked.clone(), message);
-            if rest.len() == asked.len() {
-                // Killed, most likely: the client stays where its values are.
-                self.client.session.pins |= Effects::SESSION_VARIABLE.into();
-            }
-            self.client.session.unreported =
-                (!rest.is_empty() && rest.len() < asked.len()).then(|| Box::new(rest));
+            self.client.session.question_refused(asked.len(), rest);
         }
     }
 
@@ -404,7 +379,7 @@ impl SessionOnBackend<'_> {
     pub(super) fn move_session(&mut self, state: SessionState, told: bool) {
         let before = self.client.session.id.map(|session| &self.sessions.states.state(session).charset);
         if before.is_some_and(|before| self.client.variables_depend_on(before, &state.charset)) {
-            self.client.session.pins |= Effects::USER_VARIABLE.into();
+            self.client.session.pinned_for(Effects::USER_VARIABLE.into());
         }
         let found = &self.sessions.states.state(self.servers[self.key].session.id).schema;
         let elsewhere = (!told && *found != state.schema)

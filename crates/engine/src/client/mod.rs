@@ -54,6 +54,7 @@ mod refusing;
 pub(crate) mod resume;
 pub(crate) mod security;
 pub(crate) mod sent_ahead;
+mod session;
 mod session_memory;
 mod state;
 pub(crate) mod statement_counters;
@@ -129,7 +130,7 @@ pub(crate) struct Client {
 pub(crate) struct ClientSession {
     /// The session's state. Set once the client has logged in.
     pub(crate) id: Option<SessionId>,
-    pub(crate) pins: Pins,
+    pins: Pins,
     /// The client's user variables, as far as Onramp carries them.
     pub(crate) variables: Variables,
     /// The time for which the client may be idle, where it has set that.
@@ -137,11 +138,11 @@ pub(crate) struct ClientSession {
     /// The client's own trackers, which say of which changes it hears. `None` where they are those of a new connection.
     pub(crate) trackers: Option<Box<Trackers>>,
     /// Session variables that only the client's backend knows.
-    pub(crate) unreported: Unreported,
+    unreported: Unreported,
     /// Resources that the client holds by name. `None` until it holds one.
     pub(crate) named_resources: Option<Box<NamedResources>>,
     /// The latest status flags. An OK of our own repeats them.
-    pub(crate) status: StatusFlags,
+    status: StatusFlags,
     pub(crate) aftermath: Aftermath,
     /// Statements that the client has prepared, and the counts of its commands about them. `None` until there are some.
     pub(crate) statements: Option<Box<ClientStatements>>,

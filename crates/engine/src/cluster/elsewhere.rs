@@ -70,10 +70,10 @@ impl Elsewhere<'_> {
             return None;
         }
         let goes_on = matches!(client.phase(), Phase::Preparing | Phase::Running(Running::OnServer));
-        if begun || client.loss.killed || !client.session.pins.is_empty() || !goes_on {
+        if begun || client.loss.killed || !client.session.pins().is_empty() || !goes_on {
             return None;
         }
-        let autocommit = client.session.status.contains(StatusFlags::AUTOCOMMIT);
+        let autocommit = client.session.status().contains(StatusFlags::AUTOCOMMIT);
         let is_open =
             client.in_transaction() || (sent && (client.transaction.unstarted.is_some() || !autocommit));
         if is_open {
@@ -116,7 +116,7 @@ impl Elsewhere<'_> {
         let client = &self.clients[client];
         let Some(request) = client.request.as_deref() else { return false };
         !statement.changes_code()
-            && client.session.pins.is_empty()
+            && client.session.pins().is_empty()
             && !client.loss.killed
             && is_held
             && matches!(client.phase(), Phase::Running(Running::OnServer))
@@ -199,9 +199,9 @@ mod tests {
         state.charset.client = (*b"utf8mb4").into();
         let client = &mut engine.clients[client_key(0)];
         client.session.id = Some(engine.sessions.states.hold(state));
-        client.session.status = StatusFlags::AUTOCOMMIT;
+        client.session.status_told(StatusFlags::AUTOCOMMIT);
         if in_transaction {
-            client.session.status = client.session.status.with(StatusFlags::IN_TRANS);
+            client.session.status_told(client.session.status().with(StatusFlags::IN_TRANS));
         }
         client.request = Some(Box::new(request));
         client.set_phase(Phase::Running(Running::OnServer));

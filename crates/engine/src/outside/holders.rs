@@ -66,12 +66,12 @@ impl Holders {
     }
 
     fn add_holder(&mut self, client: &Client) {
-        self.pinned += u64::from(!client.session.pins.is_empty());
-        for reason in client.session.pins.names() {
+        self.pinned += u64::from(!client.session.pins().is_empty());
+        for reason in client.session.pins().names() {
             *self.pins.entry(reason).or_default() += 1;
         }
         self.lock_holders +=
-            u64::from(client.transaction.holds_locks || client.session.pins.may_hold_locks());
+            u64::from(client.transaction.holds_locks || client.session.pins().may_hold_locks());
         self.blocking += u64::from(client.transaction.blocks_others());
     }
 }

@@ -24,7 +24,7 @@ impl Views {
 
     /// Counts whether the client's statement is multiplexed and, if not, why.
     fn count_multiplexing(&mut self, client: &Client) {
-        let pins = client.session.pins.without(Pins::THREAD_HANDLING);
+        let pins = client.session.pins().without(Pins::THREAD_HANDLING);
         if !pins.is_empty() {
             self.totals.pinned_statements += 1;
             self.pin_counts.kept(pins);

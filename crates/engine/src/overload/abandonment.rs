@@ -45,7 +45,7 @@ impl Scheduling {
         };
         let since_arrival = now.since(request.turn.arrived_at());
         let starts = matches!(client.phase(), Phase::Preparing | Phase::Running(Running::OnServer));
-        let new = !client.in_transaction() && client.session.pins.is_empty();
+        let new = !client.in_transaction() && client.session.pins().is_empty();
         if !starts || !new || since_arrival > 2 * request.turn.waited() {
             return;
         }

@@ -402,7 +402,7 @@ mod tests {
                 Expect::ResultSets,
                 0,
             );
-            engine.clients[client].session.status = StatusFlags::AUTOCOMMIT;
+            engine.clients[client].session.status_told(StatusFlags::AUTOCOMMIT);
             engine.clients[client].backend = Some(key);
             engine.clients[client].set_phase(Phase::Running(Running::OnServer));
         }
@@ -441,8 +441,9 @@ mod tests {
         let overload =
             OverloadSettings { transaction_timeout: Duration::from_secs(5), ..OverloadSettings::default() };
         let mut engine = engine(1, Settings { overload, ..Settings::default() });
-        engine.clients[client_key(0)].session.status =
-            StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0);
+        engine.clients[client_key(0)]
+            .session
+            .status_told(StatusFlags(StatusFlags::AUTOCOMMIT.0 | StatusFlags::IN_TRANS.0));
         let mut query = Vec::new();
         wire::put_message(&mut query, &mut 0, b"\x03UPDATE t SET a = 1");
         engine.handle(Instant::START, Input::Bytes { connection: connection(0), bytes: &query });

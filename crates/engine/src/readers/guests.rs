@@ -54,7 +54,7 @@ impl Guest {
         client.identity = Some(identity);
         client.session.id = Some(session);
         client.session.aftermath = std::mem::take(&mut self.aftermath);
-        client.session.status = self.status;
+        client.session.status_told(self.status);
         client.priority = self.priority;
         client.tickets = tickets;
         if self.has_begun {

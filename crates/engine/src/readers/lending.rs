@@ -137,7 +137,7 @@ impl Engine {
             secret: identity.secret.clone(),
             session: state,
             aftermath,
-            status: client.session.status,
+            status: client.session.status(),
             priority: client.priority,
             has_begun,
             request,
@@ -276,7 +276,7 @@ impl Engine {
         let is_there = matches!(self.clients[key].phase(), Phase::Lent(lent) if matches!(lent.at, At::Reader(at) if at == place));
         let Some(lent) = is_there.then(|| self.come_back(key)).flatten() else { return };
         let client = &mut self.clients[key];
-        client.session.status = returned.status;
+        client.session.status_told(returned.status);
         client.session.aftermath = returned.aftermath;
         client.activity.goes_on(self.now);
         if returned.is_paused {
@@ -510,7 +510,7 @@ impl Engine {
     pub(crate) fn return_guest(&mut self, key: ClientKey, broken: bool) {
         let client = &mut self.clients[key];
         let (id, status, aftermath) =
-            (client.id, client.session.status, std::mem::take(&mut client.session.aftermath));
+            (client.id, client.session.status(), std::mem::take(&mut client.session.aftermath));
         let is_paused = client.backpressure.paused;
         self.forget_client(key);
         if let Some(guests) = &mut self.guests {

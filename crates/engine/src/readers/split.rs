@@ -107,13 +107,13 @@ impl Splitting<'_> {
         let client = self.client;
         let is_open = client.in_transaction()
             || client.transaction.unstarted.is_some()
-            || !client.session.status.contains(StatusFlags::AUTOCOMMIT);
+            || !client.session.status().contains(StatusFlags::AUTOCOMMIT);
         if is_open {
             return Some(NotSplit::Transaction);
         }
         let is_free = client.backend.is_none()
-            && client.session.pins.is_empty()
-            && client.session.unreported.is_none()
+            && client.session.pins().is_empty()
+            && client.session.unreported().is_none()
             && client.session.named_resources.is_none()
             && client.session.trackers.is_none()
             && client.loss.kind.is_none()

@@ -193,7 +193,7 @@ mod tests {
         let state = engine.sessions.states.hold(SessionState { charset, ..SessionState::default() });
         let before = engine.clients[client_key(2)].session.id.replace(state).expect("it has logged in");
         engine.sessions.states.release(before);
-        engine.clients[client_key(2)].session.status = StatusFlags::AUTOCOMMIT;
+        engine.clients[client_key(2)].session.status_told(StatusFlags::AUTOCOMMIT);
         send(&mut engine, 2, b"SELECT 1 FROM t");
         assert_eq!(parked(&engine), 2, "what keeps no backend takes none from those");
         engine.handle(Instant::START, Input::TurnEnd);

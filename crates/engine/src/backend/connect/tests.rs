@@ -66,8 +66,8 @@ fn warnings_that_were_told_of_are_not_denied_with_their_backend_lost() {
 fn prepares_with_unreported_lost(status: StatusFlags) -> (Vec<u8>, bool) {
     let mut engine = engine(1, Settings::default());
     let client = client_key(0);
-    engine.clients[client].session.unreported = Some(Box::new([b"character_set_results"[..].into()].into()));
-    engine.clients[client].session.status = status;
+    engine.clients[client].session.note_unreported(&[].into(), [b"character_set_results"[..].into()].into());
+    engine.clients[client].session.status_told(status);
     engine.clients[client].set_phase(ClientPhase::Settling);
     engine.holder_lost(client);
     let mut prepare = Vec::new();

@@ -116,7 +116,7 @@ fn a_statement_waits_no_longer_than_room_is_hoped_for() {
 fn who_is_in_a_transaction_keeps_the_backend_while_the_statement_waits() {
     let mut it = Full::new();
     let client = &mut it.engine.clients[client_key(0)];
-    client.session.status = wire::StatusFlags(client.session.status.0 | wire::StatusFlags::IN_TRANS.0);
+    client.session.status_told(wire::StatusFlags(client.session.status().0 | wire::StatusFlags::IN_TRANS.0));
     it.is_refused();
     assert!(it.waits());
     assert_eq!(it.engine.clients[client_key(0)].backend, Some(it.own));

@@ -119,7 +119,7 @@ fn a_lost_read_waits_for_what_the_next_primary_says_of_itself_not_the_former_one
         let mut read = request("SELECT a FROM t");
         (read.statement.plain_read, read.raw) = (true, vec![1, 0, 0, 0, 3]);
         engine.clients[client].request = Some(Box::new(read));
-        engine.clients[client].session.status = StatusFlags::AUTOCOMMIT;
+        engine.clients[client].session.status_told(StatusFlags::AUTOCOMMIT);
         // With no character set it would be taken for one that keeps its backend.
         let mut state = SessionState::default();
         state.charset.client = (*b"utf8mb4").into();
