@@ -28,7 +28,7 @@ use wire::StatusFlags;
 
 use self::followers::{followers_of, is_following};
 use self::group::{CoalescedGroup, Coalescer};
-use crate::backend::Owner;
+use crate::backend::{InFlight, Owner};
 use crate::client::Client;
 use crate::client::bytes_held::ClientMemory;
 use crate::ids::{BackendKey, ClientKey, Table};
@@ -74,7 +74,7 @@ impl Servers {
         clients: &Table<ClientKey, Client>,
     ) -> Vec<ClientKey> {
         let statement = self[backend].in_flight.front();
-        let group = statement.and_then(|statement| statement.group.as_ref());
+        let group = statement.and_then(InFlight::group);
         group.map_or_else(Vec::new, |group| followers_of(clients, group))
     }
 }
@@ -224,7 +224,7 @@ impl Coalescing<'_> {
     /// The leader of a group goes another way than its followers.
     pub(crate) fn pass_on(&mut self, hash: u64) {
         let Some(mut group) = self.scheduling.coalescer.waiting.remove(&hash) else { return };
-        let Some(next) = self.next_follower(&mut group) else { return };
+        let Some(next) = group.next_follower(self.clients) else { return };
         self.take_place_of(next, hash);
         group.leader = next;
         self.scheduling.coalescer.waiting.insert(hash, group);
@@ -288,31 +288,18 @@ impl Coalescing<'_> {
         Surroundings { now, settings, pool, clients, servers, logins, sessions, scheduling }
     }
 
-    fn next_follower(&self, group: &mut CoalescedGroup) -> Option<ClientKey> {
-        while let Some(follower) = group.followers.pop_front() {
-            if is_following(self.clients, follower, group.number) {
-                return Some(follower.key);
-            }
-        }
-        None
-    }
-
     /// A client is about to let go of its statement in flight. Returns true where a follower has taken its place: the
     /// statement is that client's from now on, and so is the former one's hold on the backend.
     pub(crate) fn hand_over(&mut self, key: ClientKey) -> bool {
         let Some(backend_key) = self.clients[key].backend else { return false };
         let mut statements = self.servers[backend_key].in_flight.iter();
-        let Some(place) = statements.position(|s| s.group.is_some() && s.owner.client() == Some(key)) else {
+        let Some(place) = statements.position(|s| s.group().is_some() && s.owner.client() == Some(key))
+        else {
             return false;
         };
-        let Some(mut group) = self.servers[backend_key].in_flight[place].group.take() else {
-            return false;
-        };
-        let next = self.next_follower(&mut group);
         let backend = &mut self.servers[backend_key];
         let statement = &mut backend.in_flight[place];
-        statement.group = Some(group);
-        let Some(next) = next else { return false };
+        let Some(next) = statement.next_of_group(self.clients) else { return false };
         statement.end_by_itself();
         let settles = match &mut statement.owner {
             Owner::SaveDiagnostics { client } => {
@@ -341,7 +328,7 @@ impl Coalescing<'_> {
     /// The reply has grown too large to be kept for all: the leader gets it as it comes, the others go by themselves.
     pub(crate) fn dissolve_group(&mut self, backend_key: BackendKey) {
         let Some(statement) = self.servers[backend_key].in_flight.front_mut() else { return };
-        let Some(group) = statement.group.take() else { return };
+        let Some(group) = statement.leaves_group() else { return };
         let (leader, fingerprint) = (statement.owner.client(), statement.fingerprint);
         self.scheduling.history.note_large(fingerprint);
         if let Some(leader) = leader {

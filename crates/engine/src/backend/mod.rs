@@ -18,6 +18,7 @@ pub(crate) mod dispatch;
 mod end_of_statement;
 mod executed;
 pub(crate) mod flow_control;
+mod for_several;
 mod frozen;
 pub(crate) mod full;
 mod full_accounts;
@@ -270,7 +271,7 @@ pub(crate) struct InFlight {
     /// Effects on the backend once the preludes have succeeded.
     prelude_effects: PreludeEffects,
     /// Other clients that get the same answer.
-    pub(crate) group: Option<Box<CoalescedGroup>>,
+    group: Option<Box<CoalescedGroup>>,
     /// True where the statement chooses a schema, so that no prelude chose the client's former one.
     chooses_schema: bool,
     /// The stored code that the statement defines, until it is over.

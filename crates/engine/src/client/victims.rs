@@ -121,7 +121,7 @@ impl Victims<'_> {
         let Some(statement) = backend.in_flight.front().filter(|_| backend.answers(client)) else {
             return false;
         };
-        let is_only = backend.in_flight.len() == 1 && statement.group.is_none();
+        let is_only = backend.in_flight.len() == 1 && statement.group().is_none();
         let stalls = state.activity.stalled_since.is_some() && statement.summary.relayed > 0;
         is_only && (stalls || matches!(state.phase(), Phase::Running(Running::Uploading { .. })))
     }

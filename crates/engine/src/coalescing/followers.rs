@@ -10,6 +10,18 @@ pub(crate) fn followers_of(clients: &Table<ClientKey, Client>, group: &Coalesced
     there.map(|follower| follower.key).collect()
 }
 
+impl CoalescedGroup {
+    /// Takes out the next client that still follows.
+    pub(crate) fn next_follower(&mut self, clients: &Table<ClientKey, Client>) -> Option<ClientKey> {
+        while let Some(follower) = self.followers.pop_front() {
+            if is_following(clients, follower, self.number) {
+                return Some(follower.key);
+            }
+        }
+        None
+    }
+}
+
 /// Says whether a client still waits for the answer to this group.
 pub(super) fn is_following(clients: &Table<ClientKey, Client>, follower: ClientRef, number: u64) -> bool {
     let client = clients.find(follower);

@@ -2,10 +2,11 @@
 
 use std::ops::AddAssign;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, InFlight};
 use crate::client::bytes_held::ClientMemory;
 use crate::client::ids::ClientIds;
 use crate::client::{Client, Phase};
+use crate::coalescing::group::CoalescedGroup;
 use crate::ids::{ClientKey, Table};
 use crate::io::{Io, Role};
 use crate::outside::named::MemoryPart;
@@ -231,13 +232,8 @@ impl Servers {
 impl Backend {
     fn heap_bytes(&self) -> usize {
         self.out.capacity()
-            + self.in_flight.capacity() * size_of::<crate::backend::InFlight>()
-            + self
-                .in_flight
-                .iter()
-                .filter_map(|statement| statement.group.as_ref())
-                .map(|group| group.bytes())
-                .sum::<usize>()
+            + self.in_flight.capacity() * size_of::<InFlight>()
+            + self.in_flight.iter().filter_map(InFlight::group).map(CoalescedGroup::bytes).sum::<usize>()
             + self.session.prepared.bytes()
     }
 }

@@ -483,7 +483,7 @@ impl Engine {
     ) {
         let error = statement.summary.error.as_ref().expect("an error is withheld");
         let error = MySqlError::replica_refuses(error);
-        let group = statement.group.take();
+        let group = statement.leaves_group();
         for follower in group.iter().flat_map(|group| followers_of(&self.clients, group)).collect::<Vec<_>>()
         {
             self.take_request(follower);

@@ -154,7 +154,7 @@ impl Views {
         if slow_log.is_slow(statement.waited, took) {
             self.write_slow(around, client, outcome);
         }
-        let group = statement.group.as_deref();
+        let group = statement.group();
         for follower in group.map_or_else(Vec::new, |group| followers_of(around.clients, group)) {
             let waited = around.clients[follower].request.as_ref().map(|request| request.turn.waited());
             if waited.is_some_and(|waited| slow_log.is_slow(waited, took)) {
