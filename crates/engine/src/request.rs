@@ -19,7 +19,7 @@ use crate::outside::measures::Command;
 use crate::outside::orders::to_be_ended::Kills;
 use crate::outside::slow_log::AtStart;
 use crate::outside::waits::{Arrival, Holdups};
-use crate::scheduler::lane::Lane;
+use crate::scheduler::lane::{Lane, Standing};
 use crate::session::known_answers::KnownQuestion;
 use crate::session::statements::{DefinitionId, Template};
 use crate::steps;
@@ -116,7 +116,7 @@ pub(crate) struct RequestRows {
 #[derive(Debug, Default)]
 pub(crate) struct RequestTurn {
     /// True where the request waits for no permit: it may be what frees one.
-    pub(crate) urgent: bool,
+    urgent: bool,
     /// The time at which the request came, and what had held the queue up until then.
     arrival: Arrival,
     /// The lane in which the request waits; `None` where it is urgent.
@@ -126,9 +126,9 @@ pub(crate) struct RequestTurn {
     /// The hash of the group that the request leads, while it waits.
     group: Option<u64>,
     /// True where the client held locks before the request, or others waited for the client.
-    pub(crate) holds_locks: bool,
+    holds_locks: bool,
     /// True where the request begins a transaction, and its client's last one had a statement of a contended kind.
-    pub(crate) contends: bool,
+    contends: bool,
     /// True once the request has been counted as started.
     started: bool,
     /// Set once the request has waited for the server to have room for what it prepares: the time at which that wait ends.
@@ -161,6 +161,36 @@ impl RequestTurn {
     pub(crate) fn arrives(&mut self, arrival: Arrival, urgent: bool) {
         self.arrival = arrival;
         self.urgent = urgent;
+    }
+
+    /// The request may be what frees a permit.
+    pub(crate) fn waits_for_no_permit(&mut self) {
+        self.urgent = true;
+    }
+
+    /// Says whether the request waits for no permit.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.urgent
+    }
+
+    /// The request comes from a client with this standing.
+    pub(crate) fn comes_from(&mut self, standing: &Standing) {
+        self.holds_locks = standing.holds_locks || standing.blocks_others;
+    }
+
+    /// Says whether the client held locks before the request, or others waited for the client.
+    pub(crate) fn holds_locks(&self) -> bool {
+        self.holds_locks
+    }
+
+    /// The request begins a transaction. `behind_contended` says whether its client's last one had a statement of a contended kind.
+    pub(crate) fn begins_transaction(&mut self, behind_contended: bool) {
+        self.contends = behind_contended;
+    }
+
+    /// Says whether the request begins a transaction that is likely to have a statement of a contended kind.
+    pub(crate) fn contends(&self) -> bool {
+        self.contends
     }
 
     /// The request has got a lane.
@@ -347,7 +377,7 @@ impl Request {
 
     /// Makes the request wait for no permit.
     pub(crate) fn urgently(mut self) -> Self {
-        self.turn.urgent = true;
+        self.turn.waits_for_no_permit();
         self
     }
 

@@ -117,7 +117,7 @@ impl Servers {
     /// Says whether a client must not wait in the contended lane. A client that holds locks, or is in work already, may be the one that
     /// those in work wait for.
     pub(crate) fn passes_contended_lane(&self, client: &Client, request: &Request) -> bool {
-        client.backend.is_some_and(|backend| request.turn.holds_locks || self[backend].locks.contends)
+        client.backend.is_some_and(|backend| request.turn.holds_locks() || self[backend].locks.contends)
     }
 
     /// Counts a backend out of those in work, once nothing is in flight there, unless its client is in the middle of a transaction.
@@ -156,7 +156,7 @@ impl Scheduling {
     ) -> bool {
         let contended = servers.has_contended_kind(parties.now, client, &parties.sessions.states, request);
         if request.statement.kind == Kind::Begin {
-            request.turn.contends = client.transaction.take_contends();
+            request.turn.begins_transaction(client.transaction.take_contends());
         }
         client.transaction.note_kind(contended);
         self.is_contended(parties, servers, client, request)
@@ -172,7 +172,7 @@ impl Scheduling {
     ) -> bool {
         self.scheduler.is_native()
             && parties.settings.thread_handling == ThreadHandling::PoolOfThreads
-            && match request.turn.contends {
+            && match request.turn.contends() {
                 true => servers[servers.serving(client)].contention.is_there(parties.now),
                 false => servers.has_contended_kind(parties.now, client, &parties.sessions.states, request),
             }

@@ -314,7 +314,7 @@ impl Engine {
     fn start_urgent(&mut self) {
         for (client, since) in std::mem::take(&mut self.scheduling.urgent) {
             let waits = self.clients.find(client).is_some_and(|client| {
-                let urgent = client.request.as_ref().is_some_and(|request| request.turn.urgent);
+                let urgent = client.request.as_ref().is_some_and(|request| request.turn.is_urgent());
                 urgent && matches!(client.phase(), Phase::Queued)
             });
             let key = client.key;

@@ -269,8 +269,10 @@ impl Scheduling {
             let client = &mut clients[key];
             let (holds, began) = (client.backend.is_some(), client.transaction.began);
             let request = client.request.as_mut().expect("looked at");
-            request.turn.urgent |= keeps_permit;
-            if request.turn.urgent {
+            if keeps_permit {
+                request.turn.waits_for_no_permit();
+            }
+            if request.turn.is_urgent() {
                 self.urgent.push((ClientRef { key, id: client.id }, now));
                 continue;
             }

@@ -24,12 +24,12 @@ impl Scheduling {
         let client = &mut clients[key];
         let ends_transaction = matches!(request.statement.kind, Kind::Commit | Kind::Rollback);
         let unlocks = request.statement.kind == Kind::UnlockTables && client.session.pins.may_hold_locks();
-        let urgent = request.turn.urgent
+        let urgent = request.turn.is_urgent()
             || (ends_transaction && client.backend.is_some() && client.in_transaction())
             || (unlocks && client.backend.is_some())
             || client.has_kept_permit(servers);
         let standing = client.standing(&self.scheduler, request);
-        request.turn.holds_locks = standing.holds_locks || standing.blocks_others;
+        request.turn.comes_from(&standing);
         let contends = self.note_contender(parties, servers, client, request);
         let contended = contends && !urgent;
         let urgent = urgent || (contended && servers.passes_contended_lane(client, request));

@@ -123,7 +123,9 @@ impl Request {
         let mut request = Self::with_text(Vec::new(), expect, command, text, statement, answer);
         let statement = &request.statement;
         // What waits for a permit may wait for what it is to end.
-        request.turn.urgent = matches!(statement.kind, Kind::Kill(_));
+        if matches!(statement.kind, Kind::Kill(_)) {
+            request.turn.waits_for_no_permit();
+        }
         request.rows.without_tables = wants.tables && sql::reads_no_table(statement.kind, text);
         request.held_for = HeldFor::of_text(statement, text);
         request.changes.globals = sql::sets_globals(statement.kind, text);

@@ -163,7 +163,7 @@ fn full_request(engine: &Engine, key: ClientKey) -> Request {
     };
     request.rows.are_counted = true;
     request.rows.without_tables = true;
-    request.turn.contends = true;
+    request.turn.begins_transaction(true);
     request.turn.starts();
     request.turn.wait_for_room(Instant::from_micros(70 * SECOND));
     request.prepared = true;

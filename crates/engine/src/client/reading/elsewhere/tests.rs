@@ -88,8 +88,8 @@ fn a_text_is_the_same_whoever_reads_it() {
             "{text}"
         );
         assert_eq!(
-            (one.turn.urgent, one.rows.are_counted),
-            (other.turn.urgent, other.rows.are_counted),
+            (one.turn.is_urgent(), one.rows.are_counted),
+            (other.turn.is_urgent(), other.rows.are_counted),
             "{text}"
         );
     }
