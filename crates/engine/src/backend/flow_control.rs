@@ -4,7 +4,7 @@ use seam::Instant;
 
 use super::compression::is_compressed;
 use super::{Afterwards, Backend, Summary};
-use crate::client::{Backpressure, Client, Phase as ClientPhase, Running};
+use crate::client::{Client, Phase as ClientPhase, Running};
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outbox::Outbox;
 use crate::scheduler::Scheduler;
@@ -121,25 +121,20 @@ impl Backend {
 impl Client {
     /// Has a client wait, since the server takes its large statement or file slowly.
     pub(crate) fn server_stalled(&mut self, outbox: &mut Outbox) {
-        self.backpressure.server_is_slow = true;
+        self.backpressure.server_stalls();
         self.update_reading(outbox);
     }
 
     /// Lets a client go on: the server has caught up with it, or has nothing to do with it any more.
     pub(crate) fn server_keeps_up(&mut self, outbox: &mut Outbox) {
-        if std::mem::take(&mut self.backpressure.server_is_slow) {
+        if self.backpressure.server_keeps_up() {
             self.update_reading(outbox);
         }
     }
 
     /// Reads from the client unless it is too far ahead, or the server behind.
     pub(crate) fn update_reading(&mut self, outbox: &mut Outbox) {
-        let Backpressure { too_far_ahead, server_is_slow, .. } = self.backpressure;
-        let pause = too_far_ahead || server_is_slow;
-        if pause == self.backpressure.paused {
-            return;
-        }
-        self.backpressure.paused = pause;
+        let Some(pause) = self.backpressure.changed() else { return };
         if pause {
             outbox.pause_reading(self.connection);
         } else {

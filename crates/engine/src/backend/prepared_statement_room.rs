@@ -289,7 +289,7 @@ impl Client {
     /// sends more than the server takes there.
     fn has_own_on(&self, backend: BackendKey) -> bool {
         self.in_transaction()
-            || self.backpressure.server_is_slow
+            || self.backpressure.has_slow_server()
             || !self.session.pins().is_empty()
             || self.session.unreported().is_some()
             || self.session.aftermath.left_insert_id_at(backend)

@@ -15,13 +15,14 @@ use wire::{Capabilities, StatusFlags};
 
 use self::statements::FrozenStatements;
 use super::activity::Activity;
+use super::backpressure::Backpressure;
 use super::bytes_held::{ClientMemory, Counted};
 use super::priority::Priority;
 use super::security::Security;
 use super::sent_ahead::SentAhead;
 use super::state::State;
 use super::transaction::{Transaction, Unstarted};
-use super::{Backpressure, Client, ClientLogin, ClientSession, LossKind, MemoryOfClient, Phase, UntoldLoss};
+use super::{Client, ClientLogin, ClientSession, LossKind, MemoryOfClient, Phase, UntoldLoss};
 use crate::accounts::Identities;
 use crate::accounts::frozen::FrozenIdentity;
 use crate::frozen::{Distance, NotFrozen, NotThawed};

@@ -21,6 +21,7 @@ pub(crate) mod attempt;
 pub(crate) mod attributes;
 pub(crate) mod authentication;
 pub(crate) mod backend_lost;
+pub(crate) mod backpressure;
 pub(crate) mod buffered_answer;
 pub(crate) mod bytes_held;
 pub(crate) mod client_memory;
@@ -70,6 +71,7 @@ use seam::{Compression, ConnectionId, Instant, Peer};
 use wire::{Capabilities, Command, StatusFlags};
 
 use self::activity::Activity;
+use self::backpressure::Backpressure;
 use crate::accounts::IdentityId;
 use crate::backend::Permit;
 use crate::client::bytes_held::Counted;
@@ -184,17 +186,6 @@ pub(crate) struct ClientLogin {
     pub(crate) until: Option<Instant>,
     /// The compression that the login asked for. Compression begins at the login's end.
     compression: Option<Compression>,
-}
-
-/// The reasons for which a client is not read from.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct Backpressure {
-    /// True where the client has sent more than its turn allows.
-    pub(crate) too_far_ahead: bool,
-    /// True where the server does not take the client's statement or file as fast as it comes.
-    pub(crate) server_is_slow: bool,
-    /// True while the client is not read from, for one of the two reasons above.
-    pub(crate) paused: bool,
 }
 
 /// A client's loss, with which its next command is answered.

@@ -280,7 +280,7 @@ impl Engine {
         client.session.aftermath = returned.aftermath;
         client.activity.goes_on(self.now);
         if returned.is_paused {
-            client.backpressure.paused = true;
+            client.backpressure.paused_elsewhere();
             self.clients[key].update_reading(&mut self.io.outbox);
         }
         match returned.ended {
@@ -511,7 +511,7 @@ impl Engine {
         let client = &mut self.clients[key];
         let (id, status, aftermath) =
             (client.id, client.session.status(), std::mem::take(&mut client.session.aftermath));
-        let is_paused = client.backpressure.paused;
+        let is_paused = client.backpressure.is_paused();
         self.forget_client(key);
         if let Some(guests) = &mut self.guests {
             let ended = guests.end_of(key, broken);
