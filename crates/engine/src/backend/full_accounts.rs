@@ -66,7 +66,7 @@ impl Pool {
         let account = &backend.account;
         let passing = server.passing_backends(account.identity, clients);
         let (held_for, idle_for) = (now.since(account.held_since), now.since(backend.since));
-        let free = Free { worker: self.worker, passing, is_needed, held_for, idle_for };
+        let free = Free::new(self.worker, passing, is_needed, held_for, idle_for);
         full_accounts.recipient(now, &identities.name(account.identity), free)
     }
 }

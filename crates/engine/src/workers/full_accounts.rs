@@ -41,15 +41,28 @@ struct Lack {
 /// A backend of the account that may become free, and the worker that has it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Free {
-    pub(crate) worker: usize,
+    worker: usize,
     /// The number of backends of the account there that pass from client to client, with this one.
-    pub(crate) passing: usize,
+    passing: usize,
     /// True where statements wait there for a backend.
-    pub(crate) is_needed: bool,
+    is_needed: bool,
     /// The time for which the worker has had it.
-    pub(crate) held_for: Duration,
+    held_for: Duration,
     /// The time for which nothing has run on it.
-    pub(crate) idle_for: Duration,
+    idle_for: Duration,
+}
+
+impl Free {
+    /// Describes a backend that the worker has had for the time `held_for`, and on which nothing has run for `idle_for`.
+    pub(crate) fn new(
+        worker: usize,
+        passing: usize,
+        is_needed: bool,
+        held_for: Duration,
+        idle_for: Duration,
+    ) -> Self {
+        Self { worker, passing, is_needed, held_for, idle_for }
+    }
 }
 
 impl FullAccounts {
