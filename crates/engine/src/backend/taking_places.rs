@@ -273,7 +273,12 @@ impl TakingPlaces<'_> {
         if under_way || !self.may_connect(server) {
             return Err(None);
         }
-        match self.room_of(server, identity) {
+        let room = self.room_of(server, identity);
+        if room != AccountRoom::Some {
+            // So it is looked at again when the server may be asked.
+            self.servers[server].opening.lacks(self.parties.now, login);
+        }
+        match room {
             AccountRoom::Some => Ok(()),
             AccountRoom::NotNow => Err(None),
             AccountRoom::None { is_known } => {
@@ -376,6 +381,11 @@ mod tests {
         let mut taking = engine.taking_places();
         assert_eq!(taking.may_open_urgently(primary, own), Err(None), "it has one");
         assert_eq!(taking.may_open_urgently(primary, other), Err(Some(FullAccount::Behind(backend))));
+        let (now, identities) = (engine.now, &mut engine.logins.identities);
+        identities.room_comes(other.0, now);
+        let soon = identities.refused_until(other.0).unwrap();
+        let next = engine.servers.next_place(now, &engine.logins.identities);
+        assert!(soon > now && next.is_some_and(|next| next <= soon), "{next:?}");
     }
 
     #[test]
