@@ -13,7 +13,7 @@ use simulator::{Fleet, Parameters, Subject, World, fleet, run_engine};
 const SEEDS: u64 = 30;
 
 /// A planted bug shows in one of so many. The first that shows it ends the search, and a change of ours may show it later.
-const SEARCHED: u64 = 150;
+const SEARCHED: u64 = 300;
 
 /// And those that only `make test-all` runs: of each of ten kinds two to ten seconds. `make simulate` has more of four kinds.
 const ALL_SEEDS: u64 = 34;
@@ -147,7 +147,8 @@ fn a_statement_that_is_interrupted_in_the_place_of_another_is_found() {
             bytes[last] = if bytes[last] == b'9' { b'0' } else { bytes[last] + 1 };
         }
     };
-    expect(plants, &["was interrupted in"]);
+    // Somebody else's statement ends, or the thread is one that a client's may not.
+    expect(plants, &["was interrupted in", "its client may end"]);
 }
 
 /// Locks with other names are nobody's slots.
