@@ -30,7 +30,7 @@ use self::followers::{followers_of, is_following};
 use self::group::{CoalescedGroup, Coalescer};
 use crate::backend::{InFlight, Owner};
 use crate::client::Client;
-use crate::client::bytes_held::ClientMemory;
+use crate::client::memory::bytes_held::ClientMemory;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outbox::Outbox;
 use crate::outside::slow_log::noting::Surroundings;

@@ -7,10 +7,10 @@ use seam::{CloseReason, ConnectionId, Input, Instant, Output, Peer, Program, Sig
 
 use crate::accounts::IdentityId;
 use crate::accounts::task::{Asker, Finding, Task};
-use crate::backend::reachability::connect_error;
-use crate::client::answer::Answers;
-use crate::client::bytes_held::ClientMemory;
+use crate::backend::login::reachability::connect_error;
+use crate::client::answers::answer::Answers;
 use crate::client::ids::ClientIds;
+use crate::client::memory::bytes_held::ClientMemory;
 use crate::client::resume::Resume;
 use crate::client::{Client, Phase};
 use crate::cluster::Cluster;

@@ -236,7 +236,7 @@ mod tests {
 
     use super::*;
     use crate::client::Client;
-    use crate::client::commands::tests::{connection, engine};
+    use crate::client::commands::command::tests::{connection, engine};
     use crate::settings::Settings;
 
     #[test]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::accounts::Identities;
 use crate::backend::{Backend, Owner, Permit};
-use crate::client::attempt::Login;
-use crate::client::bytes_held::ClientMemory;
-use crate::client::statements::ClientStatements;
+use crate::client::commands::statements::ClientStatements;
+use crate::client::login::attempt::Login;
+use crate::client::memory::bytes_held::ClientMemory;
 use crate::client::{Client, Phase};
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::io::{Io, Role};

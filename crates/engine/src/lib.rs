@@ -1,19 +1,19 @@
 //! The thread pool as a state machine, without I/O.
 //!
-//! One statement, as a straight line. Bytes of a client come in as [`seam::Input::Bytes`]. `client/commands.rs` cuts commands
-//! from them and asks the lexer (crate `sql`) what a text does. `scheduler` decides who goes next. At the end of the turn
-//! `backend/dispatch.rs` gives the statement a permit and a backend, and sends ahead the missing parts of the client's session
-//! state. The server's bytes come in, and `backend/reply.rs` relays them to the client whose statement is first in flight. At the
-//! reply's end `backend/settle.rs` takes in the changes, and keeps the backend for the client or lets it go. ARCHITECTURE.md has
-//! all steps.
+//! One statement, as a straight line. Bytes of a client come in as [`seam::Input::Bytes`]. `client/commands/command.rs` cuts
+//! commands from them and asks the lexer (crate `sql`) what a text does. `scheduler` decides who goes next. At the end of the turn
+//! `backend/to_server/dispatch.rs` gives the statement a permit and a backend, and sends ahead the missing parts of the client's
+//! session state. The server's bytes come in, and `backend/from_server/reply.rs` relays them to the client whose statement is first
+//! in flight. At the reply's end `backend/from_server/settle.rs` takes in the changes, and keeps the backend for the client or lets
+//! it go. ARCHITECTURE.md has all steps.
 //!
 //! | modules | hold |
 //! |---|---|
 //! | `engine`, `timers` | the parts that follow, the turn; when the next one is due |
 //! | `io`, `pool`, `logins`, `scheduling`, `servers`, `server` | parts of the engine that have no folder of their own: the driver's side, this worker among the others, logins under way, what waits and why, the servers, each with its backends |
 //! | `ids` | what clients, servers and backends are called in these tables |
-//! | `client`, `request` | a client from its greeting to its end, and a command of it until it is dispatched |
-//! | `backend` | a connection to the server: opening, choosing, sending, relaying, settling, giving back |
+//! | `client`, `request` | a client from its greeting to its end (`login`, `commands`, `session`, `memory`, `answers`), and a command of it until it is dispatched |
+//! | `backend` | a connection to the server: its `login`; the `pool` of all of them; the way `to_server` and back `from_server`; and in `scheduling`, statements that hold up others or share a backend |
 //! | `scheduler`, `overload`, `shares`, `coalescing` | which statement runs next; what is refused; who gets how much; reads that run once |
 //! | `learned` | what is learned about statements (digests, history, the limit of permits, long ones, waits for locks), and what follows from it for those that come |
 //! | `session` | what statements leave for later ones (state, prepared statements, pins), and what of it can move to another backend |
@@ -70,7 +70,7 @@ pub use accounts::failed_logins::settings::FailedLoginSettings;
 pub use accounts::proof::Proof;
 pub use accounts::secret::Password;
 pub use accounts::task::{Finding, Task, Work};
-pub use client::reading::{LargeText, ReadText};
+pub use client::commands::reading::{LargeText, ReadText};
 pub use cluster::drain::{DrainOrder, DrainOutcome, NotDrained};
 pub use cluster::position::{Behind, compare as compare_positions};
 pub use cluster::settings::ClusterSettings;

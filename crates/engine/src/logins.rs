@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use seam::Instant;
 
 use crate::accounts::{Identities, IdentityId};
-use crate::client::delegation::claims::Claims;
-use crate::client::late_refusals::LateRefusals;
-use crate::client::login_schema::LoginSchemas;
+use crate::client::login::delegation::claims::Claims;
+use crate::client::login::late_refusals::LateRefusals;
+use crate::client::login::schema::LoginSchemas;
 use crate::client::{Client, ClientLogin};
 use crate::ids::{ClientKey, ClientRef, Table};
 

@@ -9,11 +9,11 @@ use seam::Instant;
 use sql::{CharsetSetting, Classification, CodeEffects, Kind, Reads, ResourceChange, RowsFound, VariableUse};
 use wire::Expect;
 
-use crate::backend::prepared::Serves;
-use crate::client::attempt::Attempt;
-use crate::client::bytes_held::Counted;
-use crate::client::held_answer::HeldFor;
-use crate::client::priority::Priority;
+use crate::backend::to_server::prepared::Serves;
+use crate::client::answers::held_answer::HeldFor;
+use crate::client::login::attempt::Attempt;
+use crate::client::memory::bytes_held::Counted;
+use crate::client::session::priority::Priority;
 use crate::cluster::sent_before::SentBefore;
 use crate::outside::measures::Command;
 use crate::outside::orders::to_be_ended::Kills;
@@ -292,7 +292,7 @@ pub(crate) struct About {
     /// Which of a backend's statements the command can share with others. It is the client's own where the command does not give its parameters'
     /// types.
     pub(crate) serves: Serves,
-    /// True where the statement is executed as it was prepared, on the backend of its preparation, see [`crate::backend::preparing::stays`].
+    /// True where the statement is executed as it was prepared, on the backend of its preparation, see [`crate::backend::to_server::preparing::stays`].
     pub(crate) stays: bool,
     pub(crate) action: Action,
 }

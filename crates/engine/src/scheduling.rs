@@ -7,8 +7,8 @@ use std::sync::Arc;
 use seam::Instant;
 use sql::LexMode;
 
-use crate::backend::reserved_backends::record::Reserve;
-use crate::backend::stall::record::Stalls;
+use crate::backend::pool::reserved_backends::record::Reserve;
+use crate::backend::scheduling::stall::record::Stalls;
 use crate::backend::{Backend, Permit};
 use crate::client::Client;
 use crate::client::delay::DelayedStatements;

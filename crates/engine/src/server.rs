@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 
 use seam::Instant;
 
-use crate::backend::contention::Contention;
-use crate::backend::full::ServerFull;
-use crate::backend::opening::Opening;
-use crate::backend::prepared_statement_room::state::PreparedStatementRoom;
-use crate::backend::reachability::Reachability;
-use crate::backend::rescue::allowance::Rescues;
-use crate::backend::shared_backends::SharedBackends;
+use crate::backend::login::full::ServerFull;
+use crate::backend::login::reachability::Reachability;
+use crate::backend::pool::opening::Opening;
+use crate::backend::scheduling::contention::Contention;
+use crate::backend::scheduling::rescue::allowance::Rescues;
+use crate::backend::scheduling::shared_backends::SharedBackends;
+use crate::backend::to_server::prepared_statement_room::state::PreparedStatementRoom;
 use crate::backend::{Backend, Idle};
 use crate::control::facts::Facts;
 use crate::control::state::Control;

@@ -220,7 +220,7 @@ mod tests {
     use wire::Capabilities;
 
     use super::*;
-    use crate::client::commands::tests::{asked_for, connection, engine, open_backends};
+    use crate::client::commands::command::tests::{asked_for, connection, engine, open_backends};
     use crate::control::facts::Facts;
     use crate::engine::Engine;
     use crate::ids::client_key;

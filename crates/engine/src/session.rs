@@ -148,7 +148,7 @@ const NAMED: [&[u8]; 2] = [b"default_master_connection", b"external_table_second
 
 /// System variables that are never carried: the next statement consumes them, or they belong to the connection to the server and
 /// not to the client, or the tracker reports them although nobody can set them. A statement that sets one of them pins (the
-/// lexer's rule), so nothing is lost. Exceptions are `wait_timeout`, see [`crate::client::wait_timeout`], and the replica's
+/// lexer's rule), so nothing is lost. Exceptions are `wait_timeout`, see [`crate::client::session::wait_timeout`], and the replica's
 /// variables, of which all clients share one value.
 const NOT_CARRIED: [&[u8]; 16] = [
     b"error_count",

@@ -28,7 +28,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::client::commands::tests::engine;
+    use crate::client::commands::command::tests::engine;
     use crate::ids::client_key;
     use crate::settings::Settings;
 

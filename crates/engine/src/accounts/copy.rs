@@ -5,7 +5,7 @@ use std::fmt;
 use sql::ServerKind;
 
 use super::{Account, Accounts};
-use crate::backend::own_answers::each_row_of;
+use crate::backend::from_server::own_answers::each_row_of;
 
 /// Bytes of an answer up to which a worker reads it itself: of some thousand accounts, which takes a few milliseconds.
 const SHORT: usize = 256 << 10;

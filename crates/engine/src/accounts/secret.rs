@@ -114,7 +114,7 @@ type Known = (Vec<u8>, Weak<Password>, Instant);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// The passwords by their owners: see [`crate::accounts::Account::password_key`] and [`crate::client::attempt::PasswordQuestion`].
+    /// The passwords by their owners: see [`crate::accounts::Account::password_key`] and [`crate::client::login::attempt::PasswordQuestion`].
     entries: BTreeMap<IdentityKey, Known>,
     /// The number of entries from which on those are taken out that have lost their password.
     tidy_at: usize,

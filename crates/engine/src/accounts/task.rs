@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::accounts::copy::{AccountRows, ReadAccounts};
 use crate::accounts::proof::Proof;
 use crate::accounts::secret::Password;
-use crate::client::reading::{LargeText, ReadText};
+use crate::client::commands::reading::{LargeText, ReadText};
 use crate::ids::{ClientRef, ServerKey};
 use crate::stored_code::questions::{CodeAnswers, ReadCode};
 

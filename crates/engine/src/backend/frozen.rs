@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use seam::{ConnectionId, Instant};
 use sql::LexMode;
 
-use super::diagnostics_area::DiagnosticsArea;
-use super::prepared::Prepared;
-use super::prepared::frozen::FrozenPrepared;
-use super::rights::taken_up::BackendRights;
+use super::from_server::diagnostics_area::DiagnosticsArea;
+use super::login::rights::taken_up::BackendRights;
 use super::state::State;
+use super::to_server::prepared::Prepared;
+use super::to_server::prepared::frozen::FrozenPrepared;
 use super::{
     Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, First, Locks, Opened, Place, Shown,
     Successor,

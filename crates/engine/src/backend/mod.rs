@@ -1,59 +1,12 @@
 //! A backend: one connection of ours to the server, logged in as one of the server's users.
 
-mod account_affinity;
-pub(crate) mod aftermath;
-mod ahead;
-mod beliefs;
-mod brought;
-pub(crate) mod building;
-mod change;
-mod cleaning;
-pub(crate) mod compression;
-pub(crate) mod connect;
-pub(crate) mod contended;
-pub(crate) mod contention;
-pub(crate) mod diagnostics_area;
-mod difference;
-pub(crate) mod dispatch;
-mod end_of_statement;
-mod executed;
-pub(crate) mod flow_control;
-mod for_several;
+pub(crate) mod from_server;
 mod frozen;
-pub(crate) mod full;
-mod full_accounts;
-mod held_answers;
-mod holding;
-pub(crate) mod lack;
-mod literals;
-mod logging_in;
-pub(crate) mod long;
-pub(crate) mod message;
-pub(crate) mod moving;
-pub(crate) mod opening;
-pub(crate) mod own_answers;
-mod own_statement;
+pub(crate) mod login;
 pub(crate) mod pool;
-pub(crate) mod prepared;
-pub(crate) mod prepared_statement_room;
-pub(crate) mod preparing;
-pub(crate) mod reachability;
-pub(crate) mod refused;
-mod relay;
-pub(crate) mod replaced;
-pub(crate) mod reply;
-pub(crate) mod rescue;
-pub(crate) mod reserved_backends;
-pub(crate) mod rights;
-pub(crate) mod security;
-pub(crate) mod sending;
-pub(crate) mod settle;
-pub(crate) mod shared_backends;
-pub(crate) mod sharing;
-pub(crate) mod stall;
+pub(crate) mod scheduling;
 mod state;
-mod taking_places;
-pub(crate) mod unreported_variables;
+pub(crate) mod to_server;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -81,7 +34,7 @@ use crate::workers::account_connections::AccountConnection;
 use crate::workers::places::Origin;
 use crate::workers::serving::ServedClient;
 use crate::workers::users::Used;
-use rights::taken_up::BackendRights;
+use login::rights::taken_up::BackendRights;
 use state::State;
 
 pub(crate) use state::{Idle, Permit, Phase};
@@ -189,11 +142,11 @@ pub(crate) struct BackendSession {
     /// True while the server takes several statements in one text (COM_SET_OPTION).
     multi_statements: bool,
     /// The statements that are prepared on the backend.
-    pub(crate) prepared: prepared::Prepared,
+    pub(crate) prepared: to_server::prepared::Prepared,
     /// Changes that the stored code of a failed statement may have made, as long as the server has not told of them.
     failed: Hidden,
     /// The diagnostics that the server may keep there, and the client that they belong to.
-    diagnostics_area: diagnostics_area::DiagnosticsArea,
+    diagnostics_area: from_server::diagnostics_area::DiagnosticsArea,
 }
 
 /// The first of the requests in flight on a backend.
@@ -219,7 +172,7 @@ pub(crate) struct Locks {
     pub(crate) seen: Option<SeenWait>,
     /// True while the first statement in flight is known to wait for a lock.
     pub(crate) waits: bool,
-    /// True from the start of a statement of a contended kind ([`contended`]) to the end of its transaction.
+    /// True from the start of a statement of a contended kind ([`scheduling::contended`]) to the end of its transaction.
     pub(crate) contends: bool,
 }
 

@@ -85,7 +85,7 @@ mod tests {
     use wire::{Expect, StatusFlags};
 
     use super::*;
-    use crate::client::commands::tests::engine;
+    use crate::client::commands::command::tests::engine;
     use crate::ids::client_key;
     use crate::request::Request;
     use crate::session::pins::Pins;

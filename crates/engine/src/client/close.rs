@@ -1,10 +1,10 @@
 //! The end of a client for any reason, of transactions that stay open, and of statements that nobody should wait for.
 //! And a client's leave from this process for another.
 
-use super::attempt::Login;
-use super::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
 use super::frozen::{Aside, Common, FrozenClient};
-use super::session_memory::{ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
+use super::login::attempt::Login;
+use super::memory::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
+use super::memory::session_memory::{ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
 use super::{LossKind, Phase, Running};
 use crate::control::facts::Facts;
 use crate::engine::Engine;

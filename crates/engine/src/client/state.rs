@@ -5,9 +5,9 @@
 //! on behind its end, stops the run at the place where it goes wrong. `moves.txt` shows the table.
 
 use super::Client;
-use super::attempt::{Attempt, Login};
-use super::killing::Killing;
-use super::reading::LargeTextReading;
+use super::commands::killing::Killing;
+use super::commands::reading::LargeTextReading;
+use super::login::attempt::{Attempt, Login};
 use crate::moves::{self, Move};
 use crate::readers::lent::Lent;
 

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::backend::own_answers::{Named, NamedRow};
+use crate::backend::from_server::own_answers::{Named, NamedRow};
 
 /// Asks for the table, with the age of each row by the server's own clock. The name of that column is ours.
 pub(super) const INSTANCES: &str = "SELECT SERVER_ID, SESSION_ID, REPLICA_LAG_IN_MILLISECONDS, \

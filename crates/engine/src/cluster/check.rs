@@ -13,9 +13,9 @@ use super::verdict::ServerVerdict;
 use super::{Cluster, Effect, Step};
 use crate::accounts::secret::Secret;
 use crate::accounts::task::{Finding, Work};
-use crate::backend::full::{OFFLINE, SERVER_FULL, SHUTDOWN};
-use crate::backend::reachability::connect_error;
-use crate::backend::security::{proxy_header, server_name, wanted_tls, way_to};
+use crate::backend::login::full::{OFFLINE, SERVER_FULL, SHUTDOWN};
+use crate::backend::login::reachability::connect_error;
+use crate::backend::login::security::{proxy_header, server_name, wanted_tls, way_to};
 use crate::control::answer::Kept;
 use crate::control::version::Version;
 use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
@@ -276,7 +276,7 @@ impl Cluster {
     fn put_question(&mut self, place: usize, question: CheckQuestion, round: Box<Round>) {
         let check = &mut self.checks[place];
         let (own, form) = (check.capabilities, Capabilities::DEPRECATE_EOF);
-        let options = crate::backend::message::reply_options(own, form, 0, 1);
+        let options = crate::backend::to_server::message::reply_options(own, form, 0, 1);
         let start = wire::begin_packet(&mut check.out);
         check.out.push(CommandKind::Query as u8);
         check.out.extend_from_slice(question.text(&check.version).as_bytes());

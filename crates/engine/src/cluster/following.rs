@@ -7,7 +7,7 @@ use seam::{Address, ConnectionId, Instant};
 
 use super::chosen::{Choice, Chosen};
 use crate::backend::Place;
-use crate::backend::reachability::Reachability;
+use crate::backend::login::reachability::Reachability;
 use crate::ids::ClientRef;
 use crate::outbox::Outbox;
 use crate::readers::guests::Guests;

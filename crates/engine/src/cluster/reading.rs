@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::aurora::{self, Aurora};
 use super::rds;
-use crate::backend::own_answers::{Named, NamedRow, Row, first_field, rows_of};
+use crate::backend::from_server::own_answers::{Named, NamedRow, Row, first_field, rows_of};
 use crate::control::answer::NoAnswer;
 use crate::control::version::Version;
 

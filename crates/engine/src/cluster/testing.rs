@@ -75,7 +75,7 @@ impl Cluster {
     }
 }
 
-/// Makes an answer with columns and rows as a server sends it, for [`crate::backend::own_answers`].
+/// Makes an answer with columns and rows as a server sends it, for [`crate::backend::from_server::own_answers`].
 pub(super) fn answer(columns: &[&str], rows: &[&[&str]]) -> Vec<u8> {
     let (mut out, mut sequence) = (Vec::new(), 1);
     let definitions: Vec<_> = columns.iter().map(|name| wire::Column::text(name)).collect();

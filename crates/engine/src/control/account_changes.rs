@@ -1,4 +1,4 @@
-//! The server's counts of statements that change accounts, see [`crate::backend::rights`].
+//! The server's counts of statements that change accounts, see [`crate::backend::login::rights`].
 
 /// The server's counts of statements that change accounts.
 #[derive(Debug, Default, PartialEq)]

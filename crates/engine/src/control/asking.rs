@@ -9,7 +9,7 @@ use super::defaults;
 use super::facts::{COLLATIONS_QUERY, NO_LIMITS};
 use super::question::Question;
 use super::state::State;
-use crate::backend::message::reply_options;
+use crate::backend::to_server::message::reply_options;
 use crate::cluster::reading::NO_SYNC_WAIT;
 use crate::learned::lock_waits::told::GATE_QUERY;
 use crate::pool::Pool;

@@ -9,7 +9,7 @@
 
 use seam::Instant;
 
-use crate::backend::own_answers::rows_of;
+use crate::backend::from_server::own_answers::rows_of;
 use crate::control::facts::Facts;
 use crate::frozen::Distance;
 use crate::pool::Pool;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::backend::own_answers::rows_of;
+use crate::backend::from_server::own_answers::rows_of;
 use crate::frozen::Distance;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
@@ -64,7 +64,7 @@ pub(crate) struct Defaults {
     seen: Option<Vec<u8>>,
     /// The number of different answers so far.
     version: u64,
-    /// True where a login does more than a change of account does, by one of the variables; see `backend/change.rs`.
+    /// True where a login does more than a change of account does, by one of the variables; see `backend/pool/change.rs`.
     logins_differ: bool,
     /// The time at which the latest answer was asked for.
     asked: Instant,
@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    use crate::client::commands::tests::{connection, engine};
+    use crate::client::commands::command::tests::{connection, engine};
     use crate::engine::Engine;
     use crate::ids::client_key;
     use crate::session::SessionState;

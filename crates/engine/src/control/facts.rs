@@ -8,8 +8,8 @@ use wire::{Capabilities, StatusFlags};
 use crate::accounts::Accounts;
 use crate::accounts::method::Method;
 use crate::accounts::queries::{self, Depth};
-use crate::backend::own_answers::{first_field, rows_of, sum_of_counters};
-use crate::backend::rescue::allowance::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
+use crate::backend::from_server::own_answers::{first_field, rows_of, sum_of_counters};
+use crate::backend::scheduling::rescue::allowance::{FUNCTIONS_QUERY, FUNCTIONS_QUERY_8};
 use crate::control::version::Version;
 use crate::learned::lock_waits::told::{WAITERS_QUERY, WAITERS_QUERY_8, WAITS_QUERY, WAITS_QUERY_8};
 use crate::server_login::Established;
@@ -178,7 +178,7 @@ impl Facts {
         if self.is_mysql_since_8() { WAITERS_QUERY_8 } else { WAITERS_QUERY }
     }
 
-    /// See [`crate::backend::rescue`].
+    /// See [`crate::backend::scheduling::rescue`].
     pub(crate) fn functions_query(&self) -> &'static str {
         if self.is_mysql_since_8() { FUNCTIONS_QUERY_8 } else { FUNCTIONS_QUERY }
     }

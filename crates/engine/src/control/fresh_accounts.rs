@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
     use crate::accounts::copy::AccountRows;
-    use crate::client::commands::tests::engine;
+    use crate::client::commands::command::tests::engine;
     use crate::control::facts::Facts;
     use crate::server_login::Established;
     use crate::settings::Settings;

@@ -25,7 +25,7 @@ use seam::Instant;
 
 pub(crate) use frozen::FrozenPeers;
 
-use crate::backend::own_answers::{Row, number, rows_of};
+use crate::backend::from_server::own_answers::{Row, number, rows_of};
 use crate::cluster::foreign;
 use crate::control::answer::NoAnswer;
 use crate::control::peers::mail::Mail;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::backend::own_answers::first_field;
+use crate::backend::from_server::own_answers::first_field;
 use crate::control::facts::Facts;
 use crate::frozen::Distance;
 
@@ -171,7 +171,7 @@ pub(crate) mod tests {
     use wire::Capabilities;
 
     use super::*;
-    use crate::client::commands::tests::engine;
+    use crate::client::commands::command::tests::engine;
     use crate::control::question::Question;
     use crate::control::state::State;
     use crate::engine::Engine;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::accounts::task::Task;
-use crate::client::commands::tests::{connection, engine};
+use crate::client::commands::command::tests::{connection, engine};
 use crate::engine::Engine;
 
 #[test]

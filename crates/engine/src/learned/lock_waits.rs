@@ -7,7 +7,7 @@
 //! (of a table, a user's, the global read lock) is asked for where something takes longer than its like.
 //!
 //! A statement that waits lends its permit at once. A client that others wait for goes before everything else. Kinds of which
-//! many wait have a lane of their own ([`crate::backend::contended`]).
+//! many wait have a lane of their own ([`crate::backend::scheduling::contended`]).
 
 pub(crate) mod told;
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use self::told::{Blocker, LockHolders, LockWait, LockWaits, SeenWait};
-use crate::backend::stall::record::Stalls;
+use crate::backend::scheduling::stall::record::Stalls;
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outside::event::Event;

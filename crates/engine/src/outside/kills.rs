@@ -178,7 +178,7 @@ impl OutsideKills<'_> {
 mod tests {
     use super::*;
     use crate::client::Running;
-    use crate::client::commands::tests::{engine, open_backends};
+    use crate::client::commands::command::tests::{engine, open_backends};
     use crate::engine::Engine;
     use crate::ids::client_key;
     use crate::request::Request;

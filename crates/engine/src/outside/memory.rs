@@ -3,8 +3,8 @@
 use std::ops::AddAssign;
 
 use crate::backend::{Backend, InFlight};
-use crate::client::bytes_held::ClientMemory;
 use crate::client::ids::ClientIds;
+use crate::client::memory::bytes_held::ClientMemory;
 use crate::client::{Client, Phase};
 use crate::coalescing::group::CoalescedGroup;
 use crate::ids::{ClientKey, Table};

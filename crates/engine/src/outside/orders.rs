@@ -11,12 +11,12 @@ use sql::{KillTarget, Whom};
 
 use self::given::KilledAtPeer;
 use self::to_be_ended::{KillReport, Kills};
-use crate::backend::moving::MovingBackends;
+use crate::backend::pool::moving::MovingBackends;
 use crate::backend::{Permit, Summary};
 use crate::client::Phase;
-use crate::client::kill::{Begun, Killers, Settled};
-use crate::client::killing::{Killing, PEER_ANSWER_TIMEOUT, RestOfText, TextBehindKill};
-use crate::client::victims::{End, Victims};
+use crate::client::commands::kill::{Begun, Killers, Settled};
+use crate::client::commands::killing::{Killing, PEER_ANSWER_TIMEOUT, RestOfText, TextBehindKill};
+use crate::client::commands::victims::{End, Victims};
 use crate::cluster::drain::{DrainOrder, DrainOutcome, NotDrained};
 use crate::cluster::switchover::SwitchStep;
 use crate::cluster::taking_up::Departure;

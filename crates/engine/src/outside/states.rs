@@ -2,7 +2,7 @@
 
 use crate::backend::Permit;
 use crate::client::Phase;
-use crate::client::attempt::Login;
+use crate::client::login::attempt::Login;
 use crate::outside::named::{ClientState, LoginStage, PermitState, Queue};
 use crate::scheduler::lane::Lane;
 

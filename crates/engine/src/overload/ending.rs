@@ -368,7 +368,7 @@ mod tests {
     use wire::{CommandKind, Expect};
 
     use super::*;
-    use crate::client::commands::tests::{connection, engine};
+    use crate::client::commands::command::tests::{connection, engine};
     use crate::cluster::sent_before::SentBefore;
     use crate::engine::Engine;
     use crate::ids::client_key;

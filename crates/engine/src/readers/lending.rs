@@ -16,7 +16,7 @@ use super::route::{Asked, HEAD_START, Route};
 use super::routing::NotSplit;
 use super::split::Splitting;
 use crate::backend::InFlight;
-use crate::client::bytes_held::Counted;
+use crate::client::memory::bytes_held::Counted;
 use crate::client::{Client, Phase};
 use crate::coalescing::followers::followers_of;
 use crate::engine::Engine;

@@ -5,7 +5,7 @@ use std::fmt;
 use seam::Instant;
 use sql::RowsFound;
 
-use crate::client::bytes_held::Counted;
+use crate::client::memory::bytes_held::Counted;
 use crate::request::{About, Request, TEXT_AT};
 
 /// A client with a statement that is on its way to a replica, or there.

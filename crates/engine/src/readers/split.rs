@@ -5,7 +5,7 @@ use sql::{Kind, ReadHint};
 use wire::StatusFlags;
 
 use super::routing::NotSplit;
-use crate::backend::message::LARGEST_JOINED;
+use crate::backend::to_server::message::LARGEST_JOINED;
 use crate::client::Client;
 use crate::logins::Logins;
 use crate::pool::Pool;

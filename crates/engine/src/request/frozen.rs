@@ -13,10 +13,10 @@ use super::{
     About, Action, QueryAttributes, Request, RequestBytes, RequestChanges, RequestKind, RequestRows,
     RequestTries, RequestTurn,
 };
-use crate::backend::prepared::frozen::FrozenServes;
-use crate::client::bytes_held::{BytesHeld, Counted};
-use crate::client::priority::Priority;
-use crate::client::statements::ClientStatements;
+use crate::backend::to_server::prepared::frozen::FrozenServes;
+use crate::client::commands::statements::ClientStatements;
+use crate::client::memory::bytes_held::{BytesHeld, Counted};
+use crate::client::session::priority::Priority;
 use crate::frozen::{Distance, NotFrozen};
 use crate::outside::waits::{FrozenArrival, Holdups};
 use crate::scheduler::lane::Lane;

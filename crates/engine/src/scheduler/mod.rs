@@ -19,9 +19,9 @@
 //! Another queue, the *long* one, is for statements of kinds that have been long lately, outside of transactions. They may
 //! have only some of the permits at a time, so that they never take those of the short ones. A long statement that may start
 //! stands in the low queue, so to say, at the place of its arrival; after `prio_kickup_timer` in the high one. A long
-//! statement that needs no permit may start out of turn ([`crate::backend::long`]).
+//! statement that needs no permit may start out of turn ([`crate::backend::scheduling::long`]).
 //!
-//! Statements of kinds that wait for locks at present have a lane as well, which knows no permits ([`crate::backend::contended`]).
+//! Statements of kinds that wait for locks at present have a lane as well, which knows no permits ([`crate::backend::scheduling::contended`]).
 //!
 //! Permits, and the order in which statements came, are common to all workers of a pool ([`Workers`]); the queues are not.
 //!
@@ -45,7 +45,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::client::priority::Priority;
+use crate::client::session::priority::Priority;
 use crate::ids::ClientKey;
 use crate::learned::long_permits::Allowed;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};

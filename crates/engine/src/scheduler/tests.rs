@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use seam::Instant;
 
 use super::{Grant, Need, Scheduler};
-use crate::client::priority::Priority;
+use crate::client::session::priority::Priority;
 use crate::ids::client_key;
 use crate::learned::long_permits::{Allowed, LongEnd, Pace};
 use crate::scheduler::lane::{Lane, Standing};

@@ -5,8 +5,8 @@
 use seam::Instant;
 
 use super::Scheduling;
-use crate::backend::reserved_backends::record::FrozenReserve;
-use crate::backend::stall::record::FrozenStalls;
+use crate::backend::pool::reserved_backends::record::FrozenReserve;
+use crate::backend::scheduling::stall::record::FrozenStalls;
 use crate::client::frozen::Aside;
 use crate::client::{Client, Phase};
 use crate::frozen::NotFrozen;

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use seam::Instant;
 
 use super::Server;
-use crate::backend::contention::FrozenContention;
-use crate::backend::full::{FrozenFull, ServerFull};
-use crate::backend::opening::FrozenOpening;
-use crate::backend::prepared_statement_room::state::FrozenPreparedStatementRoom;
-use crate::backend::reachability::{FrozenReachability, Reachability};
-use crate::backend::rescue::allowance::{FrozenRescues, Rescues};
+use crate::backend::login::full::{FrozenFull, ServerFull};
+use crate::backend::login::reachability::{FrozenReachability, Reachability};
+use crate::backend::pool::opening::FrozenOpening;
+use crate::backend::scheduling::contention::FrozenContention;
+use crate::backend::scheduling::rescue::allowance::{FrozenRescues, Rescues};
+use crate::backend::to_server::prepared_statement_room::state::FrozenPreparedStatementRoom;
 use crate::control::facts::Facts;
 use crate::control::frozen::FrozenControl;
 use crate::frozen::plain::{bytes_of, read};

@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
     use crate::Engine;
-    use crate::client::commands::tests::{connection, engine, engine_among};
+    use crate::client::commands::command::tests::{connection, engine, engine_among};
     use crate::ids::client_key;
     use crate::learned::digests::tests::execution;
     use crate::scheduler::lane::Class;

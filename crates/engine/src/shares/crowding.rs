@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use crate::accounts::secret::Secret;
     use crate::accounts::{Account, Credential};
-    use crate::client::commands::tests::engine;
+    use crate::client::commands::command::tests::engine;
     use crate::ids::client_key;
     use crate::scheduler::Need;
     use crate::scheduler::lane::Lane;

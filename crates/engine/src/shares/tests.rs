@@ -6,7 +6,7 @@ use seam::{Input, Instant, Program};
 use super::settings::{FairShare, SharesSettings};
 use super::table::Flow;
 use super::*;
-use crate::client::commands::tests::{connection, engine};
+use crate::client::commands::command::tests::{connection, engine};
 use crate::ids::{ClientKey, Key, client_key};
 use crate::settings::Settings;
 use crate::{Engine, steps};

@@ -8,7 +8,7 @@ use sql::LexMode;
 
 use super::*;
 use crate::accounts::task::{Finding, Work};
-use crate::client::commands::tests::{connection, engine};
+use crate::client::commands::command::tests::{connection, engine};
 use crate::engine::Engine;
 use crate::session::aftermath::Selection;
 use crate::settings::Settings;
@@ -44,8 +44,8 @@ const SOURCES: [&str; 18] = [
     include_str!("../../../sql/src/stored_code.rs"),
     include_str!("../../../sql/src/system_variable.rs"),
     include_str!("../../../sql/src/tracker.rs"),
-    include_str!("../client/buffered_answer.rs"),
-    include_str!("../client/process_list.rs"),
+    include_str!("../client/answers/buffered_answer.rs"),
+    include_str!("../client/commands/process_list.rs"),
     include_str!("../request.rs"),
 ];
 

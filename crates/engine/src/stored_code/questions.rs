@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use sql::{CodeEffects, CodeKind, LexMode, StoredCode, folded_name, stored_code};
 
 use super::{Base, Known, Object, Runs};
-use crate::backend::own_answers::{Row, each_row_of, sum_of_counters};
+use crate::backend::from_server::own_answers::{Row, each_row_of, sum_of_counters};
 
 /// The questions about stored code, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

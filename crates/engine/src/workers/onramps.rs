@@ -7,7 +7,7 @@ use seam::Instant;
 
 use crate::learned::limit::Division;
 
-/// The number of slots, from 1. Ids of clients have a part for each ([`crate::client::kill`]). More programs of this kind in front of
+/// The number of slots, from 1. Ids of clients have a part for each ([`crate::client::commands::kill`]). More programs of this kind in front of
 /// one server would not share its connections in any good way.
 pub(crate) const SLOTS: u32 = 16;
 

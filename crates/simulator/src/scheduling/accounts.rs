@@ -2,7 +2,7 @@
 //! nothing changes.
 //!
 //! Once there were 7,000 logins a second for 700 statements: the need of each account had as many backends opened as the needs of all, each in
-//! the place of another account's idle one. What the engine holds against that is in its `backend/opening.rs`, and [`Found::bound`] follows from it.
+//! the place of another account's idle one. What the engine holds against that is in its `backend/pool/opening.rs`, and [`Found::bound`] follows from it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -55,7 +55,7 @@ const KINDS: [(u32, bool, u32); 6] =
 /// 64 clients that pause for as long ask for 640 statements a second, which leaves almost all of the server to logins; 2,000 for as many as it can do.
 pub const PAUSE: Time = Time::about(100_000);
 
-/// The engine's own figure (`backend/opening.rs`): what a place has to bring, in logins, before it changes hands.
+/// The engine's own figure (`backend/pool/opening.rs`): what a place has to bring, in logins, before it changes hands.
 const WORTH: u64 = 4;
 
 /// A point select on a core of the server.

@@ -1,9 +1,9 @@
 //! A client's prepared statements, as plain data.
 
 use super::Common;
-use crate::client::bytes_held::Counted;
-use crate::client::statement_counters::Counters;
-use crate::client::statements::{ClientStatement, ClientStatements, LongData};
+use crate::client::commands::statement_counters::Counters;
+use crate::client::commands::statements::{ClientStatement, ClientStatements, LongData};
+use crate::client::memory::bytes_held::Counted;
 use crate::errors::MySqlError;
 use crate::session::frozen::FrozenDefinition;
 

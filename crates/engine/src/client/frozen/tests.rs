@@ -7,11 +7,11 @@ use sql::{LexMode, ResourceChange, VariableUse};
 use wire::Expect;
 
 use super::*;
-use crate::backend::prepared::Serves;
-use crate::client::commands::tests;
-use crate::client::held_answer::HeldFor;
-use crate::client::statement_counters::Counter;
-use crate::client::statements::{ClientStatements, LongData};
+use crate::backend::to_server::prepared::Serves;
+use crate::client::answers::held_answer::HeldFor;
+use crate::client::commands::command::tests;
+use crate::client::commands::statement_counters::Counter;
+use crate::client::commands::statements::{ClientStatements, LongData};
 use crate::cluster::sent_before::SentBefore;
 use crate::engine::Engine;
 use crate::errors::MySqlError;

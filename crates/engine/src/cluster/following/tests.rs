@@ -3,9 +3,9 @@ use std::time::Duration;
 use seam::{Address, Input, Instant, Output, Program};
 use wire::{CommandKind, Expect, StatusFlags};
 
-use crate::backend::refused::Refusal;
+use crate::backend::login::refused::Refusal;
 use crate::backend::{Owner, Permit, Phase as BackendPhase, Summary};
-use crate::client::commands::tests::{asked_for, connection, engine, open_backends};
+use crate::client::commands::command::tests::{asked_for, connection, engine, open_backends};
 use crate::client::{Phase, Running};
 use crate::cluster::refusal::tests::request;
 use crate::cluster::testing::{two_servers, writes};

@@ -68,7 +68,8 @@ fn what_is_under_way_stays() {
     assert_eq!(control.can_be_frozen(), Ok(()));
     control.state = State::Connecting;
     assert_eq!(control.can_be_frozen(), Err(NotFrozen::Asks));
-    let options = crate::backend::message::reply_options(Capabilities::NONE, Capabilities::NONE, 0, 1);
+    let options =
+        crate::backend::to_server::message::reply_options(Capabilities::NONE, Capabilities::NONE, 0, 1);
     let reader = Box::new(wire::ReplyReader::new(wire::Expect::ResultSets, options));
     control.state = State::Asking { question: Question::Probe, reader, answer: Default::default() };
     assert_eq!(control.freeze(now), Err(NotFrozen::Asks));

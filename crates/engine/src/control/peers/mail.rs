@@ -29,7 +29,7 @@ pub(crate) use frozen::FrozenMail;
 
 use super::questions::PeersQuestion;
 use super::sealed::{BITS, Bits, Content, LetterKey, set};
-use crate::backend::own_answers::number;
+use crate::backend::from_server::own_answers::number;
 use crate::errors::Undelivered;
 use crate::workers::letter::{ClientOwner, Kill, KillRights, Outcome, PEER_TIMEOUT, Sender};
 use crate::workers::onramps::millis_of;

@@ -5,7 +5,7 @@ use seam::Instant;
 use super::rows::{Snapshot, WorkerView};
 use crate::backend::{Backend, Permit};
 use crate::client::Client;
-use crate::client::bytes_held::ClientMemory;
+use crate::client::memory::bytes_held::ClientMemory;
 use crate::cluster::following::Following;
 use crate::engine::Engine;
 use crate::ids::{ClientKey, Table};

@@ -3,7 +3,7 @@ use std::time::Duration;
 use wire::Capabilities;
 
 use super::*;
-use crate::backend::prepared_statement_room::state::PreparedStatementRoom;
+use crate::backend::to_server::prepared_statement_room::state::PreparedStatementRoom;
 use crate::ids::ServerKey;
 use crate::server_login::Established;
 

@@ -10,7 +10,7 @@ use super::schemas::Schemas;
 use super::{Reading, Watch};
 use crate::accounts::task::{Asker, Work};
 use crate::backend::Afterwards;
-use crate::backend::own_answers::{Row, rows_of};
+use crate::backend::from_server::own_answers::{Row, rows_of};
 use crate::control::answer::{MOST_CODE, NoAnswer};
 use crate::ids::BackendKey;
 use crate::io::Io;
