@@ -11,7 +11,7 @@ use crate::client::{Client, Phase};
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::io::{Io, Role};
 use crate::pool::Pool;
-use crate::scheduler::Scheduler;
+use crate::scheduling::scheduler::Scheduler;
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::SessionTables;

@@ -10,21 +10,21 @@
 //! | modules | hold |
 //! |---|---|
 //! | `engine`, `timers` | the parts that follow, the turn; when the next one is due |
-//! | `io`, `pool`, `logins`, `scheduling`, `servers`, `server` | parts of the engine that have no folder of their own: the driver's side, this worker among the others, logins under way, what waits and why, the servers, each with its backends |
-//! | `ids` | what clients, servers and backends are called in these tables |
+//! | `io` | the driver's side of the engine, with `outbox`, what the driver is asked to do |
+//! | `ids` | the names of clients, servers and backends in their tables |
 //! | `client`, `request` | a client from its greeting to its end (`login`, `commands`, `session`, `memory`, `answers`), and a command of it until it is dispatched |
 //! | `backend` | a connection to the server: its `login`; the `pool` of all of them; the way `to_server` and back `from_server`; and in `scheduling`, statements that hold up others or share a backend |
-//! | `scheduler`, `overload`, `shares`, `coalescing` | which statement runs next; what is refused; who gets how much; reads that run once |
-//! | `learned` | what is learned about statements (digests, history, the limit of permits, long ones, waits for locks), and what follows from it for those that come |
+//! | `scheduling` | which statement runs next (`scheduler`); what is refused (`overload`); who gets how much (`shares`); reads that run once (`coalescing`); what is learned about statements, and follows from it for those that come (`learned`) |
 //! | `session` | what statements leave for later ones (state, prepared statements, pins), and what of it can move to another backend |
-//! | `accounts` | who may log in, and how that is proved |
+//! | `accounts`, `logins` | who may log in, and how that is proved; logins under way, and what they wait for |
+//! | `server`, `servers` | what is known of a server: the service account's connection (`control`), logins there (`login`), what triggers and functions may do behind a statement's text (`stored_code`); all servers, each with its backends |
 //! | `cluster` | which servers there are, what each is to the others, and which of them is the primary |
-//! | `control`, `server_login` | the service account's connection, what it learns, and logins on the server |
-//! | `stored_code` | what triggers and functions of the server may do behind a statement's text |
-//! | `workers` | what the workers of one pool share, and tell each other |
+//! | `readers` | servers that are read from, and which of them a read goes to |
+//! | `pool`, `workers` | this worker among the others; what the workers of one pool share, and tell each other |
 //! | `outside` | how all of this looks from outside (snapshots, events, counts), and orders from there |
 //! | `frozen` | what a process hands to the next one, as plain data |
-//! | `declared`, `settings`, `errors`, `outbox` | how settings are declared; bounds and choices; errors of our own; what the driver is asked to do |
+//! | `invariants`, `moves`, `steps` | what must agree at the end of a turn; which phase leads where; how much is looked at |
+//! | `declared`, `settings`, `errors` | how settings are declared; bounds and choices; errors of our own |
 
 #![forbid(unsafe_code)]
 
@@ -37,32 +37,24 @@ mod accounts;
 mod backend;
 mod client;
 mod cluster;
-mod coalescing;
-mod control;
 mod engine;
 mod errors;
 mod ids;
 mod invariants;
 mod io;
-mod learned;
 mod logins;
 mod moves;
 mod outbox;
 mod outside;
-mod overload;
 mod pool;
 mod readers;
 mod request;
-mod scheduler;
 mod scheduling;
 mod server;
-mod server_login;
 mod servers;
 mod session;
 mod settings;
-mod shares;
 mod steps;
-mod stored_code;
 mod timers;
 mod workers;
 
@@ -76,14 +68,9 @@ pub use cluster::position::{Behind, compare as compare_positions};
 pub use cluster::settings::ClusterSettings;
 pub use cluster::switchover::SwitchStep;
 pub use cluster::view::{FailoverView, ServerCheckView, ServerView};
-pub use coalescing::settings::CoalescingSettings;
-pub use control::peers::PeerView;
-pub use control::peers::sealed::LetterKey;
 pub use declared::{Change, Declared};
 pub use engine::Engine;
 pub use frozen::NotFrozen;
-pub use learned::digests::{Digest, DigestCost, Digests, Times};
-pub use learned::lock_waits::told::{Blocker, LockWaits};
 pub use outside::enum_map::{EnumMap, Variants};
 pub use outside::event::Event;
 pub use outside::histogram::Histogram;
@@ -109,17 +96,22 @@ pub use outside::tallies::{Tallies, TalliesByName, Tally};
 pub use outside::totals::{Total, Totals};
 pub use outside::turns::LongestTurn;
 pub use outside::waits::{HeldUpBy, Lack, WaitReason, Waits};
-pub use overload::settings::OverloadSettings;
 pub use readers::routing::{NotSplit, Routed};
 pub use readers::view::{Readable, ReaderView};
 pub use readers::{ByServer, NoZone, ReadConsistency, ReadSettings, ReadSplit, ServerName, Zone};
+pub use scheduling::coalescing::settings::CoalescingSettings;
+pub use scheduling::learned::digests::{Digest, DigestCost, Digests, Times};
+pub use scheduling::learned::lock_waits::told::{Blocker, LockWaits};
+pub use scheduling::overload::settings::OverloadSettings;
+pub use scheduling::shares::settings::{FairShare, SharesSettings};
+pub use scheduling::shares::{NamedNumbers, NoNamedNumber, named_parts};
+pub use server::control::peers::PeerView;
+pub use server::control::peers::sealed::LetterKey;
 pub use session::pin_counts::{PinCause, PinReason, PinReport};
 pub use session::pins::Pins;
 pub use settings::{
     ClientTls, HighPrioMode, PoolPriority, Profile, ServerCompression, ServerTls, Settings, ThreadHandling,
 };
-pub use shares::settings::{FairShare, SharesSettings};
-pub use shares::{NamedNumbers, NoNamedNumber, named_parts};
 pub use sql::TraceParent;
 pub use workers::Workers;
 pub use workers::letter::{Kill, Killed, Letter};

@@ -7,9 +7,9 @@ use seam::Instant;
 
 use crate::accounts::secret::IdentityKey;
 use crate::ids::BackendKey;
-use crate::scheduler::Scheduler;
+use crate::scheduling::scheduler::Scheduler;
+use crate::server::stored_code::watch::KnownCode;
 use crate::settings::Settings;
-use crate::stored_code::watch::KnownCode;
 use crate::workers::Workers;
 use crate::workers::letter::Letter;
 use crate::workers::places::Origin;

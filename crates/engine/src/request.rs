@@ -19,11 +19,11 @@ use crate::outside::measures::Command;
 use crate::outside::orders::to_be_ended::Kills;
 use crate::outside::slow_log::AtStart;
 use crate::outside::waits::{Arrival, Holdups};
-use crate::scheduler::lane::{Lane, Standing};
+use crate::scheduling::scheduler::lane::{Lane, Standing};
+use crate::server::stored_code::Hidden;
 use crate::session::known_answers::KnownQuestion;
 use crate::session::statements::{DefinitionId, Template};
 use crate::steps;
-use crate::stored_code::Hidden;
 use found_ahead::FoundAhead;
 
 /// Offset of the text in the packet of a command that has one.
@@ -92,7 +92,7 @@ pub(crate) struct RequestChanges {
     pub(crate) template: Option<Box<Template>>,
     /// True where the request may change the server's global values.
     pub(crate) globals: bool,
-    /// Possible effects by stored code, as of this library; see [`crate::stored_code`].
+    /// Possible effects by stored code, as of this library; see [`crate::server::stored_code`].
     pub(crate) hidden: Hidden,
     pub(crate) library: Option<u64>,
     /// The login of COM_CHANGE_USER: who the client wants to be afterwards.

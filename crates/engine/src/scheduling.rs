@@ -1,6 +1,11 @@
 //! The parts that decide which statement runs next.
 
+pub(crate) mod coalescing;
 mod frozen;
+pub(crate) mod learned;
+pub(crate) mod overload;
+pub(crate) mod scheduler;
+pub(crate) mod shares;
 
 use std::sync::Arc;
 
@@ -12,22 +17,22 @@ use crate::backend::scheduling::stall::record::Stalls;
 use crate::backend::{Backend, Permit};
 use crate::client::Client;
 use crate::client::delay::DelayedStatements;
-use crate::coalescing::group::Coalescer;
 use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
-use crate::learned::digests::{self, Digests};
-use crate::learned::history::History;
-use crate::learned::limit::Served;
-use crate::learned::long_permits::Pace;
 use crate::outside::waits::{Arrival, Holdups, Lack, WaitReason, Waits};
-use crate::overload::abandoned::ToBeEnded;
-use crate::overload::new_work::NewWork;
 use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
-use crate::scheduler::lane::Lane;
-use crate::scheduler::{Grant, Scheduler};
+use crate::scheduling::coalescing::group::Coalescer;
+use crate::scheduling::learned::digests::{self, Digests};
+use crate::scheduling::learned::history::History;
+use crate::scheduling::learned::limit::Served;
+use crate::scheduling::learned::long_permits::Pace;
+use crate::scheduling::overload::abandoned::ToBeEnded;
+use crate::scheduling::overload::new_work::NewWork;
+use crate::scheduling::scheduler::lane::Lane;
+use crate::scheduling::scheduler::{Grant, Scheduler};
+use crate::scheduling::shares::table::Shares;
 use crate::servers::Servers;
 use crate::settings::Settings;
-use crate::shares::table::Shares;
 use crate::workers::Workers;
 
 /// Statements that wait, in the order of the places in which they do, and what has been learned of those that have run.
@@ -119,7 +124,7 @@ impl Scheduling {
     }
 
     /// The part of its permit that a statement of this kind leaves to others, because its kind mostly waits, in parts of
-    /// [`crate::learned::waiting::WHOLE`]. Nothing where the number of permits is given: that is a number of statements.
+    /// [`crate::scheduling::learned::waiting::WHOLE`]. Nothing where the number of permits is given: that is a number of statements.
     pub(crate) fn spared_by_kind(&self, settings: &Settings, fingerprint: u64) -> u32 {
         if !settings.finds_permits() {
             return 0;

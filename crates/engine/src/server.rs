@@ -1,6 +1,9 @@
 //! The server behind us as the engine sees it: its backends, and all that is known and found out about it.
 
+pub(crate) mod control;
 mod frozen;
+pub(crate) mod login;
+pub(crate) mod stored_code;
 
 use std::collections::BTreeMap;
 
@@ -14,10 +17,10 @@ use crate::backend::scheduling::rescue::allowance::Rescues;
 use crate::backend::scheduling::shared_backends::SharedBackends;
 use crate::backend::to_server::prepared_statement_room::state::PreparedStatementRoom;
 use crate::backend::{Backend, Idle};
-use crate::control::facts::Facts;
-use crate::control::state::Control;
 use crate::ids::{BackendKey, ServerKey, Table};
-use crate::learned::lock_waits::told::Blocker;
+use crate::scheduling::learned::lock_waits::told::Blocker;
+use crate::server::control::facts::Facts;
+use crate::server::control::state::Control;
 
 /// A server, with nothing of the clients that it serves.
 pub(crate) struct Server {

@@ -221,11 +221,11 @@ mod tests {
 
     use super::*;
     use crate::client::commands::command::tests::{asked_for, connection, engine, open_backends};
-    use crate::control::facts::Facts;
     use crate::engine::Engine;
     use crate::ids::client_key;
     use crate::io::Role;
-    use crate::server_login::Established;
+    use crate::server::control::facts::Facts;
+    use crate::server::login::Established;
     use crate::settings::Settings;
 
     /// An engine with a client and two servers, and the keys of these.

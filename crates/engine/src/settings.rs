@@ -9,13 +9,13 @@ use zeroize::Zeroizing;
 
 use crate::accounts::failed_logins::settings::FailedLoginSettings;
 use crate::cluster::settings::ClusterSettings;
-use crate::coalescing::settings::CoalescingSettings;
-use crate::control::peers::sealed::LetterKey;
-use crate::learned::limit::{Division, Range, Worth};
 use crate::outside::slow_log::settings::SlowLogSettings;
-use crate::overload::settings::OverloadSettings;
 use crate::readers::settings::ReadSettings;
-use crate::shares::settings::{FairShare, SharesSettings};
+use crate::scheduling::coalescing::settings::CoalescingSettings;
+use crate::scheduling::learned::limit::{Division, Range, Worth};
+use crate::scheduling::overload::settings::OverloadSettings;
+use crate::scheduling::shares::settings::{FairShare, SharesSettings};
+use crate::server::control::peers::sealed::LetterKey;
 
 settings! {
     /// What the engine is told at its start. By default without a server and without entropy.

@@ -31,13 +31,13 @@ use seam::Instant;
 use crate::accounts::failed_logins::FailedLogins;
 use crate::accounts::secret::KnownPasswords;
 use crate::cluster::chosen::Chosen;
-use crate::learned::limit::{Division, Meter, Range, Served};
-use crate::learned::long_permits::{Allowed, LongEnd, LongPermits};
-use crate::learned::way::Way;
-use crate::overload::queue_lengths::QueueLengths;
 use crate::readers::replicas::Replicas;
+use crate::scheduling::learned::limit::{Division, Meter, Range, Served};
+use crate::scheduling::learned::long_permits::{Allowed, LongEnd, LongPermits};
+use crate::scheduling::learned::way::Way;
+use crate::scheduling::overload::queue_lengths::QueueLengths;
+use crate::server::stored_code::SharedCode;
 use crate::settings::{Settings, ThreadHandling};
-use crate::stored_code::SharedCode;
 use crate::workers::onramps::Onramps;
 use crate::workers::permits::Permits;
 use crate::workers::place::QueuePlace;
@@ -181,7 +181,7 @@ impl Workers {
         u32::try_from(self.seats.len()).expect("made from a u32")
     }
 
-    /// The time until which users have shares ([`crate::shares`]).
+    /// The time until which users have shares ([`crate::scheduling::shares`]).
     pub(crate) fn crowded_until(&self) -> Instant {
         Instant::from_micros(self.crowded_until.load(SeqCst))
     }
@@ -338,7 +338,7 @@ impl Workers {
         self.permits.in_use(running, self.way.on_the_way())
     }
 
-    /// Statements that run for each permit in use, from 1 to [`crate::learned::waiting::FOR_A_PERMIT`].
+    /// Statements that run for each permit in use, from 1 to [`crate::scheduling::learned::waiting::FOR_A_PERMIT`].
     fn for_a_permit(&self) -> f64 {
         let running = self.running();
         f64::from(running.max(1)) / f64::from(self.in_use(running).max(1))
@@ -349,7 +349,7 @@ impl Workers {
         self.running() <= self.permits() / MANY
     }
 
-    /// The parts of their permits that running statements leave to others, in parts of [`crate::learned::waiting::WHOLE`].
+    /// The parts of their permits that running statements leave to others, in parts of [`crate::scheduling::learned::waiting::WHOLE`].
     pub(crate) fn spared(&self) -> u32 {
         self.permits.spared()
     }

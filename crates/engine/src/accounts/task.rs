@@ -16,7 +16,7 @@ use crate::accounts::proof::Proof;
 use crate::accounts::secret::Password;
 use crate::client::commands::reading::{LargeText, ReadText};
 use crate::ids::{ClientRef, ServerKey};
-use crate::stored_code::questions::{CodeAnswers, ReadCode};
+use crate::server::stored_code::questions::{CodeAnswers, ReadCode};
 
 /// Work that is to be done elsewhere, see [`crate::Engine::poll_task`].
 #[derive(Debug)]

@@ -19,10 +19,10 @@ use super::{
 use crate::accounts::Identities;
 use crate::accounts::frozen::FrozenIdentity;
 use crate::frozen::{Distance, NotFrozen, NotThawed};
+use crate::server::stored_code::Hidden;
 use crate::session::user_variables::UserVariables;
 use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{SessionState, SessionTables};
-use crate::stored_code::Hidden;
 use crate::workers::places::Origin;
 use crate::workers::users::Users;
 

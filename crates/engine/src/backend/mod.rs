@@ -17,19 +17,19 @@ use wire::{Capabilities, ReplyReader, StatusFlags};
 
 use crate::accounts::IdentityId;
 use crate::client::Client;
-use crate::coalescing::group::CoalescedGroup;
 use crate::errors::ServerError;
 use crate::ids::{ClientKey, Table};
-use crate::learned::lock_waits::told::SeenWait;
-use crate::learned::long_permits::Allowed;
 use crate::outside::measures::Command;
 use crate::request::RequestKind;
-use crate::scheduler::Scheduler;
-use crate::server_login::{Established, ServerLogin};
+use crate::scheduling::coalescing::group::CoalescedGroup;
+use crate::scheduling::learned::lock_waits::told::SeenWait;
+use crate::scheduling::learned::long_permits::Allowed;
+use crate::scheduling::scheduler::Scheduler;
+use crate::server::login::{Established, ServerLogin};
+use crate::server::stored_code::{CodeChange, Hidden};
 use crate::session::user_variables::Variables;
 use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{Charset, SessionId, SessionState};
-use crate::stored_code::{CodeChange, Hidden};
 use crate::workers::account_connections::AccountConnection;
 use crate::workers::places::Origin;
 use crate::workers::serving::ServedClient;
@@ -64,7 +64,7 @@ pub(crate) struct Backend {
     /// Right of the long statement that runs here, to its end.
     runs_long: Option<Allowed>,
     pub(crate) locks: Locks,
-    /// Kind of the only reads that may share the backend, see [`crate::learned::digests::Digests::may_be_stuck`].
+    /// Kind of the only reads that may share the backend, see [`crate::scheduling::learned::digests::Digests::may_be_stuck`].
     only_kind: Option<u64>,
     /// True while nothing is read from the backend, because the client that gets the answer is slow to take it.
     pub(crate) paused: bool,
@@ -458,7 +458,7 @@ impl Backend {
         self.state.permit_since()
     }
 
-    /// Returns the part of the permit that is left to others, in parts of [`crate::learned::waiting::WHOLE`]. Without a permit it is 0.
+    /// Returns the part of the permit that is left to others, in parts of [`crate::scheduling::learned::waiting::WHOLE`]. Without a permit it is 0.
     pub(crate) fn spared(&self) -> u32 {
         self.state.spared()
     }

@@ -2,7 +2,7 @@
 //!
 //! As with clients ([`crate::client`]), each way from one state to another is a function and a line of a table. A debug build checks the
 //! table, and `moves.txt` shows the tables. A permit changes together with the scheduler's count of permits in use, and so does the part
-//! of it that is left to others ([`crate::learned::waiting`]).
+//! of it that is left to others ([`crate::scheduling::learned::waiting`]).
 
 use std::ops::Deref;
 
@@ -10,8 +10,8 @@ use seam::Instant;
 
 use crate::ids::BackendKey;
 use crate::moves::{self, Move};
-use crate::scheduler::Scheduler;
-use crate::server_login::ServerLogin;
+use crate::scheduling::scheduler::Scheduler;
+use crate::server::login::ServerLogin;
 
 /// The phase of a backend.
 pub(crate) enum Phase {
@@ -38,7 +38,7 @@ pub(super) struct State {
     permit: Permit,
     /// Time at which the backend got its permit. The value means nothing without a permit.
     permit_since: Instant,
-    /// Part of the permit that is left to others, as long as it is held, in parts of [`crate::learned::waiting::WHOLE`].
+    /// Part of the permit that is left to others, as long as it is held, in parts of [`crate::scheduling::learned::waiting::WHOLE`].
     spared: u32,
 }
 

@@ -5,10 +5,10 @@ use sql::Kind;
 use super::Client;
 use crate::ids::{ClientKey, ClientRef, Table};
 use crate::request::{Request, RequestKind};
-use crate::scheduler::lane::{Lane, Standing};
 use crate::scheduling::Scheduling;
+use crate::scheduling::scheduler::lane::{Lane, Standing};
+use crate::scheduling::shares::Parties;
 use crate::servers::Servers;
-use crate::shares::Parties;
 
 impl Scheduling {
     /// Admits a client's statement, which is about to wait. Returns its lane, and how it stands there. `None` where it

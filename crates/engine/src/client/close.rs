@@ -6,7 +6,6 @@ use super::login::attempt::Login;
 use super::memory::client_memory::{LOGIN_MEMORY_USED_UP, MEMORY_USED_UP};
 use super::memory::session_memory::{ONES_SHARE, USED_UP as SESSION_MEMORY_USED_UP};
 use super::{LossKind, Phase, Running};
-use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::errors::{Bound, MySqlError, ServerError};
 use crate::frozen::plain::{bytes_of, read};
@@ -16,10 +15,11 @@ use crate::io::Role;
 use crate::outside::event::Event;
 use crate::outside::kills_under_way::LONGEST;
 use crate::outside::named::{ClosedFor, Limit};
-use crate::overload::abandoned::Abandoned;
-use crate::overload::ending::{EndOfAbandoned, EndOfTransaction, Overdue, TooSlow};
 use crate::request::Request;
-use crate::scheduler::frozen::FrozenWait;
+use crate::scheduling::overload::abandoned::Abandoned;
+use crate::scheduling::overload::ending::{EndOfAbandoned, EndOfTransaction, Overdue, TooSlow};
+use crate::scheduling::scheduler::frozen::FrozenWait;
+use crate::server::control::facts::Facts;
 use seam::{CloseReason, Instant};
 
 impl Engine {

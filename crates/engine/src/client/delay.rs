@@ -7,7 +7,7 @@ use seam::Instant;
 
 use super::{Client, Phase};
 use crate::ids::{ClientKey, ClientRef, Table};
-use crate::scheduler::lane::{Lane, Standing};
+use crate::scheduling::scheduler::lane::{Lane, Standing};
 use crate::settings::Settings;
 
 /// A statement that is not in a queue yet. All statements have the same delay, so that the first is always the next.

@@ -29,7 +29,7 @@ use crate::frozen::{Distance, NotFrozen, NotThawed};
 use crate::ids::{BackendKey, BackendName, ClientKey};
 use crate::outside::waits::Holdups;
 use crate::request::frozen::{Common as CommonOfRequests, FrozenRequest};
-use crate::scheduler::frozen::FrozenWait;
+use crate::scheduling::scheduler::frozen::FrozenWait;
 use crate::servers::Servers;
 use crate::session::aftermath::frozen::FrozenAftermath;
 use crate::session::named_resources::NamedResources;

@@ -14,7 +14,7 @@ pub(crate) const FIRST_ID: u32 = 1 << 30;
 /// The number of ids for clients, of all workers and of all Onramps in front of the server.
 pub(super) const IDS: u32 = 1 << 30;
 
-/// The number of ids of each slot (see [`crate::control::peers`]), so that clients of different Onramps have different
+/// The number of ids of each slot (see [`crate::server::control::peers`]), so that clients of different Onramps have different
 /// ids. The second half is for Onramps without a slot: nobody asks another Onramp about one of those.
 pub(super) const IDS_OF_SLOT: u32 = IDS / PARTS;
 pub(super) const PARTS: u32 = 2 * SLOTS;

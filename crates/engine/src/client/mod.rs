@@ -7,7 +7,7 @@
 //! | `Idle` | its next command |
 //! | `Reading` | its large text to be read on another thread |
 //! | `Queued` | a permit and a backend, or room on the server for what it prepares |
-//! | `Following` | the answer to another client's statement, which answers its own too, see [`crate::coalescing`] |
+//! | `Following` | the answer to another client's statement, which answers its own too, see [`crate::scheduling::coalescing`] |
 //! | `Preparing` | its session state to be applied on its backend, or its statement to be prepared there |
 //! | `Running` | its reply's end |
 //! | `Settling` | what the reply left behind to be saved from its backend |

@@ -16,9 +16,9 @@ use crate::accounts::task::{Finding, Work};
 use crate::backend::login::full::{OFFLINE, SERVER_FULL, SHUTDOWN};
 use crate::backend::login::reachability::connect_error;
 use crate::backend::login::security::{proxy_header, server_name, wanted_tls, way_to};
-use crate::control::answer::Kept;
-use crate::control::version::Version;
-use crate::server_login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
+use crate::server::control::answer::Kept;
+use crate::server::control::version::Version;
+use crate::server::login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
 use crate::settings::ServerCompression;
 
 /// First number that names a check's connection towards the driver. Backends do not count so far.

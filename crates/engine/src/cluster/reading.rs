@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::aurora::{self, Aurora};
 use super::rds;
 use crate::backend::from_server::own_answers::{Named, NamedRow, Row, first_field, rows_of};
-use crate::control::answer::NoAnswer;
-use crate::control::version::Version;
+use crate::server::control::answer::NoAnswer;
+use crate::server::control::version::Version;
 
 /// Turns off waiting in a node of Galera. With the global setting each SHOW and SELECT waits until the node has all that its cluster has, so
 /// that a node that is behind would be taken for lost. Other servers know no such variable, and refuse this statement alone.

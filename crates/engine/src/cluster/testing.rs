@@ -9,10 +9,10 @@ use super::chosen::Chosen;
 use super::reading::{CheckQuestion, Round};
 use super::standing::Checked;
 use super::verdict::{Membership, ServerVerdict};
-use crate::control::answer::NoAnswer;
-use crate::control::version::Version;
 use crate::outside::event::Event;
 use crate::outside::named::ServerRole;
+use crate::server::control::answer::NoAnswer;
+use crate::server::control::version::Version;
 use crate::settings::Settings;
 
 pub(super) fn at(seconds: u64) -> Instant {

@@ -6,13 +6,13 @@ use crate::backend::{Backend, InFlight};
 use crate::client::ids::ClientIds;
 use crate::client::memory::bytes_held::ClientMemory;
 use crate::client::{Client, Phase};
-use crate::coalescing::group::CoalescedGroup;
 use crate::ids::{ClientKey, Table};
 use crate::io::{Io, Role};
 use crate::outside::named::MemoryPart;
 use crate::outside::views::Views;
 use crate::readers::Readers;
 use crate::scheduling::Scheduling;
+use crate::scheduling::coalescing::group::CoalescedGroup;
 use crate::servers::Servers;
 use crate::session::SessionTables;
 
@@ -271,7 +271,7 @@ mod tests {
         let bytes = size_of::<Client>()
             + size_of::<(u32, Role)>()
             + 2 * size_of::<(u32, ClientKey)>()
-            + crate::scheduler::Scheduler::BYTES_PER_CLIENT;
+            + crate::scheduling::scheduler::Scheduler::BYTES_PER_CLIENT;
         // Tables double as they grow, so that half of one may be empty.
         assert!(2 * bytes <= 1024, "{bytes} bytes");
     }

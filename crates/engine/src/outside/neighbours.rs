@@ -4,11 +4,11 @@ use seam::Instant;
 
 use crate::cluster::Cluster;
 use crate::cluster::view::{FailoverView, ServerView};
-use crate::control::peers::PeerView;
 use crate::pool::Pool;
 use crate::readers::Readers;
 use crate::readers::view::ReaderView;
 use crate::server::Server;
+use crate::server::control::peers::PeerView;
 use crate::settings::Settings;
 
 /// The servers behind a worker, and the other Onramps before them. A look changes nothing.

@@ -2,8 +2,8 @@
 
 use sql::Kind;
 
-use crate::learned::digests::text::end_before_password;
 use crate::request::{RequestKind, may_be_several};
+use crate::scheduling::learned::digests::text::end_before_password;
 
 /// Bytes of a statement's text that are shown at most: what a screen takes.
 const LONGEST_TEXT: usize = 1024;

@@ -4,7 +4,7 @@ use crate::backend::Permit;
 use crate::client::Phase;
 use crate::client::login::attempt::Login;
 use crate::outside::named::{ClientState, LoginStage, PermitState, Queue};
-use crate::scheduler::lane::Lane;
+use crate::scheduling::scheduler::lane::Lane;
 
 impl ClientState {
     pub(super) fn of(phase: &Phase) -> Self {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use crate::learned::digests::Digests;
+use crate::scheduling::learned::digests::Digests;
 
 /// The longest turn that is told is one of the last minute at least, and of two at most: what was long ago hides nothing that is new.
 const WINDOW: Duration = Duration::from_secs(60);

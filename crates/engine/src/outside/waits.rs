@@ -12,7 +12,7 @@ use crate::frozen::Distance;
 use crate::outside::enum_map::EnumMap;
 use crate::outside::histogram::Histogram;
 use crate::outside::named::named;
-use crate::scheduler::lane::Lane;
+use crate::scheduling::scheduler::lane::Lane;
 
 named! {
     /// The reason that a wait is counted under.

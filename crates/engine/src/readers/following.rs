@@ -6,9 +6,9 @@ use seam::Instant;
 
 use super::Readers;
 use super::replicas::Fitness;
-use crate::control::position::Said;
 use crate::io::Io;
 use crate::pool::Pool;
+use crate::server::control::position::Said;
 use crate::servers::Servers;
 use crate::settings::Settings;
 

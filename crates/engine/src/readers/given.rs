@@ -1,6 +1,6 @@
 //! Values that a session is given on a replica, so that its reads give there what they give on the primary, and write nothing.
 
-use crate::control::defaults::{Defaults, Values};
+use crate::server::control::defaults::{Defaults, Values};
 use crate::session::SessionState;
 
 /// Values for sessions of the primary on one replica.

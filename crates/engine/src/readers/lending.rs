@@ -18,7 +18,6 @@ use super::split::Splitting;
 use crate::backend::InFlight;
 use crate::client::memory::bytes_held::Counted;
 use crate::client::{Client, Phase};
-use crate::coalescing::followers::followers_of;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef};
@@ -26,6 +25,7 @@ use crate::io::Role;
 use crate::outside::named::ClosedFor;
 use crate::outside::waits::WaitReason;
 use crate::request::{Request, RequestKind, TEXT_AT};
+use crate::scheduling::coalescing::followers::followers_of;
 
 impl Engine {
     /// Lends a client's read to a replica, or has it wait for one. Whatever else it is goes to the primary's queues.

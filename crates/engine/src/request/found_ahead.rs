@@ -1,6 +1,6 @@
 //! Findings in a large text, from the thread that reads it anyway.
 
-use crate::stored_code::Defined;
+use crate::server::stored_code::Defined;
 
 /// The findings that later looks at a large text would make.
 pub(crate) struct FoundAhead {

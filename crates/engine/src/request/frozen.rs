@@ -19,11 +19,11 @@ use crate::client::memory::bytes_held::{BytesHeld, Counted};
 use crate::client::session::priority::Priority;
 use crate::frozen::{Distance, NotFrozen};
 use crate::outside::waits::{FrozenArrival, Holdups};
-use crate::scheduler::lane::Lane;
+use crate::scheduling::scheduler::lane::Lane;
+use crate::server::stored_code::Hidden;
 use crate::session::SessionTables;
 use crate::session::frozen::FrozenTemplate;
 use crate::session::known_answers::KnownQuestion;
-use crate::stored_code::Hidden;
 
 /// A command that waits in a queue.
 #[derive(Debug, PartialEq)]

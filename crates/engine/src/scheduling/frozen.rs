@@ -12,10 +12,10 @@ use crate::client::{Client, Phase};
 use crate::frozen::NotFrozen;
 use crate::frozen::plain::{bytes_of, read};
 use crate::ids::{ClientKey, Table};
-use crate::learned::digests::frozen::FrozenDigests;
-use crate::learned::history::FrozenHistory;
-use crate::learned::long_permits::Pace;
-use crate::scheduler::frozen::FrozenWait;
+use crate::scheduling::learned::digests::frozen::FrozenDigests;
+use crate::scheduling::learned::history::FrozenHistory;
+use crate::scheduling::learned::long_permits::Pace;
+use crate::scheduling::scheduler::frozen::FrozenWait;
 
 /// Knowledge that has been learned.
 #[derive(Debug, PartialEq)]

@@ -14,11 +14,11 @@ use crate::backend::pool::opening::FrozenOpening;
 use crate::backend::scheduling::contention::FrozenContention;
 use crate::backend::scheduling::rescue::allowance::{FrozenRescues, Rescues};
 use crate::backend::to_server::prepared_statement_room::state::FrozenPreparedStatementRoom;
-use crate::control::facts::Facts;
-use crate::control::frozen::FrozenControl;
 use crate::frozen::plain::{bytes_of, read};
 use crate::frozen::{Distance, NotFrozen};
-use crate::learned::lock_waits::told::Blocker;
+use crate::scheduling::learned::lock_waits::told::Blocker;
+use crate::server::control::facts::Facts;
+use crate::server::control::frozen::FrozenControl;
 
 /// Knowledge of one server.
 struct FrozenServer {

@@ -9,7 +9,7 @@ use sql::{Classification, LexMode, RowsFound};
 
 use super::statements::{Definition, DefinitionId, Template};
 use super::{SessionState, SessionTables};
-use crate::stored_code::LargeDefinition;
+use crate::server::stored_code::LargeDefinition;
 
 /// See [`Definition`].
 #[derive(Debug, PartialEq)]

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::stored_code::is_sys;
+use crate::server::stored_code::is_sys;
 use sql::{Classification, Effects, Kind, LexMode, PreparedText, ResourceChange, TableName};
 
 /// The reasons to pin of which the single things are known.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::learned::digests::Digests;
+use crate::scheduling::learned::digests::Digests;
 use crate::session::pins::Pins;
 
 /// Kinds of statements are counted apart from each other up to so many, about 100 bytes each; the rest is counted together.

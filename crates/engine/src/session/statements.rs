@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::server::stored_code::LargeDefinition;
 use crate::session::{SessionId, SessionTables};
-use crate::stored_code::LargeDefinition;
 use sql::{Classification, Kind, RowsFound, SessionCall};
 
 /// The number of a stored definition.

@@ -10,9 +10,9 @@ use super::*;
 use crate::accounts::task::{Finding, Work};
 use crate::client::commands::command::tests::{connection, engine};
 use crate::engine::Engine;
+use crate::server::stored_code::LargeDefinition;
 use crate::session::aftermath::Selection;
 use crate::settings::Settings;
-use crate::stored_code::LargeDefinition;
 
 /// All that looks at a text together: `sql` takes up to twelve for each of its looks, mostly less (`sql/tests/steps.rs`), and the engine has a
 /// dozen of its own that take one.

@@ -13,10 +13,10 @@ use super::places::FrozenPlaces;
 use super::{Connections, SharedReads, Workers};
 use crate::frozen::Distance;
 use crate::frozen::plain::{bytes_of, read};
-use crate::learned::limit::FrozenMeter;
-use crate::learned::long_permits::FrozenLongPermits;
-use crate::learned::way::FrozenWay;
-use crate::stored_code::frozen::FrozenCode;
+use crate::scheduling::learned::limit::FrozenMeter;
+use crate::scheduling::learned::long_permits::FrozenLongPermits;
+use crate::scheduling::learned::way::FrozenWay;
+use crate::server::stored_code::frozen::FrozenCode;
 
 /// The findings, and the times until which some of them hold.
 #[derive(Debug, PartialEq)]

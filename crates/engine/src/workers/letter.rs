@@ -9,7 +9,7 @@ use crate::accounts::secret::IdentityKey;
 use crate::accounts::{Account, Proved};
 use crate::errors::Undelivered;
 use crate::ids::{ClientRef, ServerKey};
-use crate::learned::lock_waits::told::{LockHolders, LockWaits};
+use crate::scheduling::learned::lock_waits::told::{LockHolders, LockWaits};
 
 /// The time that a client waits for a peer to answer. The peer looks once a second. The rest is for a peer that is busy, or has a busy server.
 pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);

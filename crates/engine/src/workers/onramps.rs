@@ -1,11 +1,11 @@
-//! How many Onramps are in front of the server, as all workers know it: the first one counts them ([`crate::control::peers`]).
+//! How many Onramps are in front of the server, as all workers know it: the first one counts them ([`crate::server::control::peers`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use seam::Instant;
 
-use crate::learned::limit::Division;
+use crate::scheduling::learned::limit::Division;
 
 /// The number of slots, from 1. Ids of clients have a part for each ([`crate::client::commands::kill`]). More programs of this kind in front of
 /// one server would not share its connections in any good way.

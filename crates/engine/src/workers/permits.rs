@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use seam::Instant;
 
-use crate::learned::limit::{Division, FrozenMeter, Meter};
-use crate::learned::waiting::{FOR_A_PERMIT, WHOLE};
+use crate::scheduling::learned::limit::{Division, FrozenMeter, Meter};
+use crate::scheduling::learned::waiting::{FOR_A_PERMIT, WHOLE};
 use crate::settings::Settings;
 
 /// Beside so many permits, one is kept for who holds locks: a quarter more on the server is little where all the others wait

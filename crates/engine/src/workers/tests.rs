@@ -1,5 +1,5 @@
 use super::*;
-use crate::learned::waiting::{FOR_A_PERMIT, WHOLE};
+use crate::scheduling::learned::waiting::{FOR_A_PERMIT, WHOLE};
 
 fn two_workers(permits: u32) -> Arc<Workers> {
     Workers::new(&Settings { permits, max_backends: 2, max_connections: 2, ..Settings::default() }, 2)

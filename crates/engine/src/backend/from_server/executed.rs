@@ -5,10 +5,10 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::backend::InFlight;
-use crate::learned::digests::EndedExecution;
-use crate::learned::history::Traces;
 use crate::pool::Pool;
 use crate::scheduling::Scheduling;
+use crate::scheduling::learned::digests::EndedExecution;
+use crate::scheduling::learned::history::Traces;
 
 /// The course of an execution.
 #[derive(Clone, Copy)]

@@ -2,8 +2,8 @@
 
 use crate::backend::InFlight;
 use crate::client::Client;
-use crate::coalescing::group::CoalescedGroup;
 use crate::ids::{ClientKey, Table};
+use crate::scheduling::coalescing::group::CoalescedGroup;
 
 impl InFlight {
     /// Returns the other clients that get the same answer, where the statement is not for its own client alone.

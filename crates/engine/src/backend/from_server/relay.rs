@@ -10,9 +10,9 @@ use crate::client::Client;
 use crate::client::answers::buffered_answer::LARGEST_HELD;
 use crate::client::commands::known_answers::LARGEST_REMEMBERED;
 use crate::cluster::refusal::is_refusal_by_role;
-use crate::coalescing::group::CoalescedGroup;
 use crate::errors::ServerError;
 use crate::outbox::Outbox;
+use crate::scheduling::coalescing::group::CoalescedGroup;
 use crate::session::known_answers::KnownQuestion;
 use crate::session::trackers::{self, ToldChanges};
 

@@ -1,5 +1,5 @@
 //! The way from the server back to the client: relays an answer, and draws the consequences at its end, also for clients that wait for the
-//! same answer ([`crate::coalescing`]). Decides about statements in flight that get no answer: they go elsewhere, or are lost with their
+//! same answer ([`crate::scheduling::coalescing`]). Decides about statements in flight that get no answer: they go elsewhere, or are lost with their
 //! backend.
 
 use std::borrow::Cow;
@@ -18,9 +18,6 @@ use crate::client::session::trackers::told;
 use crate::client::{Client, Phase as ClientPhase};
 use crate::cluster::elsewhere::Fate;
 use crate::cluster::sent_before::SentBefore;
-use crate::coalescing::Coalescing;
-use crate::coalescing::followers::followers_of;
-use crate::coalescing::group::CoalescedGroup;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey};
@@ -28,8 +25,11 @@ use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, Limit};
 use crate::outside::slow_log::SlowEnd;
 use crate::request::{Request, RequestKind};
+use crate::scheduling::coalescing::Coalescing;
+use crate::scheduling::coalescing::followers::followers_of;
+use crate::scheduling::coalescing::group::CoalescedGroup;
+use crate::scheduling::shares::Parties;
 use crate::session::aftermath::Diagnostics;
-use crate::shares::Parties;
 
 /// Largest answer for a client that has gone which is read to its end, in bytes. A new backend costs less than reading more.
 const LARGEST_UNWANTED: u64 = 1 << 20;

@@ -16,16 +16,16 @@ use crate::backend::from_server::own_answers::rows_of;
 use crate::backend::{Afterwards, Change, Summary};
 use crate::client::Client;
 use crate::client::memory::bytes_held::ClientMemory;
-use crate::control::facts::Facts;
 use crate::ids::{BackendKey, ClientKey};
 use crate::request::{Request, RequestKind};
+use crate::server::control::facts::Facts;
+use crate::server::stored_code::Hidden;
 use crate::servers::Servers;
 use crate::session::aftermath::WHATEVER_LIMIT;
 use crate::session::pins::Pins;
 use crate::session::trackers::sets_list;
 use crate::session::unreported::SCHEMA;
 use crate::session::{SessionState, SessionTables};
-use crate::stored_code::Hidden;
 
 /// Says whether triggers of tables may run in a statement with variables of its own.
 fn may_fire_triggers(statement: &Classification) -> bool {

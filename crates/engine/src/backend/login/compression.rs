@@ -9,7 +9,7 @@ use crate::io::Io;
 use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::pool::Pool;
-use crate::server_login::{Established, ZSTD_LEVEL};
+use crate::server::login::{Established, ZSTD_LEVEL};
 use crate::settings::{ServerCompression, Settings};
 
 /// Says whether packets of a connection with these capabilities come inside compressed ones. The packets' numbers say nothing then

@@ -27,7 +27,7 @@ use crate::errors::MySqlError;
 use crate::ids::{BackendKey, ClientKey, ClientRef, ServerKey};
 use crate::io::Role;
 use crate::outside::event::Event;
-use crate::stored_code::questions::ReadCode;
+use crate::server::stored_code::questions::ReadCode;
 use crate::workers::letter::Letter;
 use crate::workers::places::Origin;
 

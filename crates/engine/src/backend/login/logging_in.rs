@@ -7,7 +7,6 @@ use crate::backend::from_server::own_answers::rows_of;
 use crate::backend::login::refused::Refusal;
 use crate::backend::to_server::own_statement::TRACKERS_ON;
 use crate::backend::{Backend, Summary};
-use crate::control::facts::Facts;
 use crate::ids::{BackendKey, ServerKey};
 use crate::io::Io;
 use crate::logins::Logins;
@@ -15,7 +14,8 @@ use crate::outside::event::Event;
 use crate::outside::views::Views;
 use crate::pool::Pool;
 use crate::server::Server;
-use crate::server_login::{Established, Outcome};
+use crate::server::control::facts::Facts;
+use crate::server::login::{Established, Outcome};
 use crate::servers::Servers;
 use crate::settings::Settings;
 

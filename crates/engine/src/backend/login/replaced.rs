@@ -7,9 +7,9 @@
 use wire::Capabilities;
 
 use crate::client::login::handshake::OFFERED;
-use crate::control::facts::Facts;
 use crate::server::Server;
-use crate::server_login::Established;
+use crate::server::control::facts::Facts;
+use crate::server::login::Established;
 
 impl Facts {
     /// Says whether the server found now is another one than this. The last numbers of a version change nothing here, and nodes behind one

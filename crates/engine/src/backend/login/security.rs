@@ -11,7 +11,7 @@ use crate::io::Io;
 use crate::outside::event::Event;
 use crate::outside::limits_reached::SAY_AGAIN;
 use crate::server::Server;
-use crate::server_login::{ServerChannel, Withheld};
+use crate::server::login::{ServerChannel, Withheld};
 use crate::settings::{ServerTls, Settings};
 
 impl Server {

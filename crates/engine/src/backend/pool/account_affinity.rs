@@ -13,10 +13,10 @@ use seam::Instant;
 
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
-use crate::learned::history::SHORT;
-use crate::scheduler::Need;
-use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
+use crate::scheduling::learned::history::SHORT;
+use crate::scheduling::scheduler::Need;
+use crate::scheduling::scheduler::lane::Lane;
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::SessionTables;

@@ -21,11 +21,11 @@ use crate::io::{Io, Role};
 use crate::logins::Logins;
 use crate::pool::Pool;
 use crate::scheduling::Scheduling;
-use crate::server_login::{Credentials, OF_BACKENDS, ServerLogin};
+use crate::server::login::{Credentials, OF_BACKENDS, ServerLogin};
+use crate::server::stored_code::Hidden;
 use crate::servers::Servers;
 use crate::session::{SessionState, SessionTables};
 use crate::settings::Settings;
-use crate::stored_code::Hidden;
 use crate::workers::places::Origin;
 
 /// The user that a backend logs in as, and the way.
@@ -281,7 +281,7 @@ mod tests {
         let token = engine.servers[key].token;
         engine.servers[key].login.thread_id = 42;
         engine.servers[key].login.established =
-            Some(crate::server_login::Established::of_test("11.4-MariaDB", Capabilities(u64::MAX)));
+            Some(crate::server::login::Established::of_test("11.4-MariaDB", Capabilities(u64::MAX)));
         engine.building().change(key, whom);
         let (key, changed) = engine.servers.backends().next().expect("there is one still");
         assert_eq!((changed.connection, changed.login.thread_id), (Some(connection(1)), 42));

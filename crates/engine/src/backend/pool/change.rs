@@ -31,7 +31,7 @@ use crate::ids::BackendKey;
 use crate::logins::Logins;
 use crate::pool::Pool;
 use crate::server::Server;
-use crate::server_login::{Credentials, ServerLogin};
+use crate::server::login::{Credentials, ServerLogin};
 use crate::servers::Servers;
 use crate::settings::Settings;
 use crate::workers::places::Origin;

@@ -3,12 +3,12 @@
 use sql::Effects;
 
 use crate::backend::Afterwards;
-use crate::control::facts::Facts;
 use crate::ids::BackendKey;
+use crate::server::control::facts::Facts;
+use crate::server::stored_code::Hidden;
 use crate::servers::Servers;
 use crate::session::pins::Pins;
 use crate::session::{Charset, SessionState, Sessions};
-use crate::stored_code::Hidden;
 
 /// Returns the way to clean a backend behind a client with these pins. COM_RESET_CONNECTION does where it is known to undo what the pins
 /// are for (tried for each on MariaDB 10.11 and MySQL 8.0.31). Else the connection is closed.

@@ -231,7 +231,7 @@ mod tests {
     use crate::engine::Engine;
     use crate::ids::client_key;
     use crate::request::Request;
-    use crate::scheduler::lane::Lane;
+    use crate::scheduling::scheduler::lane::Lane;
 
     /// Makes an engine with so many idle backends of the client's account, the last of them used last.
     fn with_idle(count: usize) -> (Engine, Vec<BackendKey>) {

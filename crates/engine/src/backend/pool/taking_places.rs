@@ -10,8 +10,8 @@ use crate::backend::pool::opening::{LONGEST_WAIT, Login};
 use crate::backend::{Backend, Successor};
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
+use crate::scheduling::shares::Parties;
 use crate::servers::Servers;
-use crate::shares::Parties;
 use crate::workers::places::Origin;
 
 /// A place for a backend of a waiting statement's login.

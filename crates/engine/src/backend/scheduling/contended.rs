@@ -1,7 +1,7 @@
 //! Statements of kinds that wait for locks at present.
 //!
 //! A pool inside the server learns from the lock manager that a thread waits. From outside, a wait is known once the server has
-//! been asked ([`crate::learned::lock_waits`]). A finding about some statements of a kind is likely to hold for the next one. So a kind
+//! been asked ([`crate::scheduling::learned::lock_waits`]). A finding about some statements of a kind is likely to hold for the next one. So a kind
 //! is *contended* where half of its running statements or more wait. A statement that wants such a lock has nothing to compute until
 //! its turn comes, whatever the others in the queues want. So statements of contended kinds have a lane of their own. They start
 //! without permits, since they will wait. Only a bounded number starts at a time, since more would only occupy backends. All permits
@@ -18,17 +18,17 @@ use sql::Kind;
 use crate::backend::{Backend, InFlight};
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
-use crate::learned::lock_waits::told::LockWaits;
-use crate::learned::long_permits::Allowed;
 use crate::request::Request;
-use crate::scheduler::Grant;
-use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
+use crate::scheduling::learned::lock_waits::told::LockWaits;
+use crate::scheduling::learned::long_permits::Allowed;
+use crate::scheduling::scheduler::Grant;
+use crate::scheduling::scheduler::lane::Lane;
+use crate::scheduling::shares::Parties;
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::Sessions;
 use crate::settings::ThreadHandling;
-use crate::shares::Parties;
 
 /// Number of statements of contended kinds in work for each permit. Where the locks differ, as rows of one table do, so many are needed
 /// that each lock has a taker: with 16 rows four times as many statements keep 98 of 100 busy.

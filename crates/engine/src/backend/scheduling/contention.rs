@@ -6,7 +6,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::frozen::{Distance, distances, instants};
-use crate::learned::history;
+use crate::scheduling::learned::history;
 
 /// A kind is taken for contended this long after it was seen to be. That is a few times as long as until the server is asked again.
 const REMEMBERED: Duration = Duration::from_secs(2);

@@ -8,14 +8,14 @@ use seam::Instant;
 use crate::backend::{Backend, InFlight};
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
-use crate::learned::long_permits::LongEnd;
 use crate::outside::histogram::micros;
 use crate::request::Request;
-use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
+use crate::scheduling::learned::long_permits::LongEnd;
+use crate::scheduling::scheduler::lane::Lane;
+use crate::scheduling::shares::Parties;
 use crate::servers::Servers;
 use crate::settings::{Settings, ThreadHandling};
-use crate::shares::Parties;
 use crate::workers::Workers;
 
 /// The fate of the first long statement, where it needs no permit.

@@ -17,13 +17,13 @@ use seam::Instant;
 
 use crate::backend::{Backend, Ends, InFlight, Owner};
 use crate::client::{Client, Phase, Running};
-use crate::coalescing::group::CoalescedGroup;
 use crate::ids::{BackendKey, ClientKey, Table};
-use crate::learned::history::STUCK;
 use crate::request::RequestKind;
-use crate::scheduler::Need;
-use crate::scheduler::lane::Standing;
 use crate::scheduling::Scheduling;
+use crate::scheduling::coalescing::group::CoalescedGroup;
+use crate::scheduling::learned::history::STUCK;
+use crate::scheduling::scheduler::Need;
+use crate::scheduling::scheduler::lane::Standing;
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::settings::Settings;

@@ -22,15 +22,15 @@ use crate::backend::to_server::message::{LARGEST_JOINED, can_be_joined};
 use crate::backend::{Afterwards, InFlight};
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
-use crate::learned::history::SHORT;
 use crate::outside::waits::Lack;
 use crate::request::{Request, RequestKind, may_be_several};
-use crate::scheduler::lane::Lane;
 use crate::scheduling::Scheduling;
+use crate::scheduling::learned::history::SHORT;
+use crate::scheduling::scheduler::lane::Lane;
+use crate::scheduling::shares::Parties;
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::{SessionId, SessionState, Sessions};
-use crate::shares::Parties;
 
 /// The place of a statement towards backends that others share.
 pub(in crate::backend) enum Sharing {

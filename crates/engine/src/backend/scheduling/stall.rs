@@ -28,7 +28,7 @@ const SHORTEST_STALL: Duration = Duration::from_millis(10);
 const LENT: u32 = 8;
 
 /// Number of statements of a kind that have to run for `long_statement_time` before the others of it are taken for long. As many have to
-/// end after that time, see [`crate::learned::digests::Digests::is_long`].
+/// end after that time, see [`crate::scheduling::learned::digests::Digests::is_long`].
 const OVERDUE: usize = 2;
 
 /// Number of waiting statements that are looked at for one of a user who is shut out.

@@ -18,8 +18,8 @@ use crate::errors::{Bound, MySqlError};
 use crate::ids::{BackendKey, ClientKey};
 use crate::outside::waits::Lack;
 use crate::request::{Request, RequestKind, may_be_several};
-use crate::scheduler::Grant;
-use crate::scheduler::lane::Class;
+use crate::scheduling::scheduler::Grant;
+use crate::scheduling::scheduler::lane::Class;
 use crate::session::statements::DefinitionId;
 
 /// How far down the queue statements of other users are looked for when the first one finds no backend.

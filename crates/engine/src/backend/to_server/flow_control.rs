@@ -7,7 +7,7 @@ use crate::backend::{Afterwards, Backend, Summary};
 use crate::client::{Client, Phase as ClientPhase, Running};
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::outbox::Outbox;
-use crate::scheduler::Scheduler;
+use crate::scheduling::scheduler::Scheduler;
 use crate::servers::Servers;
 
 impl Servers {

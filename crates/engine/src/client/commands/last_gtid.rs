@@ -8,8 +8,8 @@ use sql::Kind;
 
 use crate::backend::Change;
 use crate::client::Client;
-use crate::control::facts::Facts;
 use crate::request::Request;
+use crate::server::control::facts::Facts;
 use crate::session::gtid::Gtid;
 
 /// The variable's name.

@@ -10,14 +10,14 @@ use wire::Expect;
 
 use crate::client::answers::held_answer::HeldFor;
 use crate::client::memory::bytes_held::Counted;
-use crate::learned::digests;
 use crate::request::found_ahead::FoundAhead;
 use crate::request::{QueryAttributes, Request, RequestChanges, RequestKind};
+use crate::scheduling::learned::digests;
+use crate::server::stored_code::{Defined, Hidden, LargeDefinition, Library, Scope};
 use crate::session::named_resources::{MOST_TEXT, resource_change_of};
 use crate::session::statements::Template;
 use crate::session::user_variables::variable_use;
 use crate::steps;
-use crate::stored_code::{Defined, Hidden, LargeDefinition, Library, Scope};
 
 /// The facts about a text that have to be found beside its effects, for the client that sends it.
 #[derive(Clone, Copy, Debug)]

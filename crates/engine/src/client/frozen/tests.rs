@@ -18,12 +18,12 @@ use crate::errors::MySqlError;
 use crate::frozen::plain::{bytes_of, read};
 use crate::ids::{ClientKey, client_key};
 use crate::request::{About, Action, QueryAttributes, Request, RequestChanges, RequestKind};
+use crate::server::stored_code::{Base, Hidden, Known};
 use crate::session::Charset;
 use crate::session::aftermath::{Diagnostics, List};
 use crate::session::gtid::Gtid;
 use crate::session::known_answers::KnownQuestion;
 use crate::settings::Settings;
-use crate::stored_code::{Base, Hidden, Known};
 
 const SECOND: u64 = 1_000_000;
 

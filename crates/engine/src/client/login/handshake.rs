@@ -20,25 +20,25 @@ use crate::client::login::schema::Asked;
 use crate::client::login::security::Security;
 use crate::client::session::priority::Priority;
 use crate::client::{Client, Phase, login::compression};
-use crate::control::facts::Facts;
-use crate::control::fresh_accounts::FreshAccounts;
-use crate::control::{Heard, ServiceAccounts};
 use crate::engine::Engine;
 use crate::errors::MySqlError;
 use crate::ids::{ClientKey, ClientRef, ServerKey};
-use crate::learned::lock_waits::told::LockWaits;
 use crate::outside::event::Event;
 use crate::outside::named::{ClosedFor, Limit, LoginStage, RefusedFor};
 use crate::outside::refusals::Reason;
 use crate::outside::waits::WaitReason;
 use crate::pool::Pool;
 use crate::request::{Request, RequestKind};
+use crate::scheduling::learned::lock_waits::told::LockWaits;
+use crate::server::control::facts::Facts;
+use crate::server::control::fresh_accounts::FreshAccounts;
+use crate::server::control::{Heard, ServiceAccounts};
 use crate::session::SessionState;
 use crate::workers::letter::Letter;
 
 /// The capabilities that we offer to clients, where the server offers them too.
 pub(crate) const OFFERED: Capabilities = Capabilities(
-    crate::server_login::ALWAYS.0
+    crate::server::login::ALWAYS.0
         | crate::client::CLASS.0
         // Heeded here, in the session state.
         | Capabilities::IGNORE_SPACE.0
@@ -51,7 +51,7 @@ pub(crate) const OFFERED: Capabilities = Capabilities(
         | Capabilities::RESERVED.0
         | Capabilities::REMEMBER_OPTIONS.0
         | Capabilities::CACHE_METADATA.0
-        | crate::server_login::OF_BACKENDS.0,
+        | crate::server::login::OF_BACKENDS.0,
 );
 
 /// Bytes that a client may make us hold before it has logged in. The servers take connection attributes of up to 64

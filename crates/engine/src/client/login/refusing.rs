@@ -7,11 +7,11 @@ use crate::accounts::method::Method;
 use crate::client::login::attempt::{Attempt, Login, LoginAnswer, LoginVerdict};
 use crate::client::login::authentication::Authentication;
 use crate::client::login::late_refusals::LateRefusal;
-use crate::control::facts::Facts;
 use crate::errors::MySqlError;
 use crate::ids::ClientKey;
 use crate::outside::event::Event;
 use crate::outside::named::RefusedFor;
+use crate::server::control::facts::Facts;
 use crate::session::is_utf8;
 
 /// The refusal of a login.

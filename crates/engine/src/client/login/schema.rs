@@ -164,7 +164,7 @@ mod tests {
     use crate::accounts::{Account, Credential};
     use crate::errors::MySqlError;
     use crate::ids::client_key;
-    use crate::server_login::Established;
+    use crate::server::login::Established;
     use crate::session::SessionState;
     use crate::settings::Settings;
 
@@ -284,8 +284,10 @@ mod tests {
         let stage1 = wire::native_password::stage1(b"a password");
         let account =
             Account::of_test("app", "%", Credential::Native(wire::native_password::stage2(&stage1)));
-        let mut facts =
-            crate::control::facts::Facts::new(&Established::of_test("11.4-MariaDB", Capabilities(u64::MAX)));
+        let mut facts = crate::server::control::facts::Facts::new(&Established::of_test(
+            "11.4-MariaDB",
+            Capabilities(u64::MAX),
+        ));
         facts.accounts = crate::accounts::Accounts::new(vec![account], ServerKind::MariaDb);
         engine.servers.primary_mut().facts = Some(facts);
         for index in 1..=100_000 {
@@ -297,7 +299,7 @@ mod tests {
             let scramble = wire::Greeting::parse(&greeting[wire::HEADER_LEN..]).unwrap().scramble;
             let token = wire::native_password::token(&stage1, &scramble);
             let request = wire::LoginRequest {
-                capabilities: crate::server_login::ALWAYS,
+                capabilities: crate::server::login::ALWAYS,
                 max_packet_size: 1 << 24,
                 collation: 45,
                 user: b"app",

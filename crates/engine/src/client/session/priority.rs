@@ -4,7 +4,7 @@ use sql::{PoolValue, PoolVariable, READ_HINTS, ReadHint};
 
 use crate::errors::MySqlError;
 use crate::readers::settings::ReadSettings;
-use crate::scheduler::lane::Lane;
+use crate::scheduling::scheduler::lane::Lane;
 use crate::settings::{HighPrioMode, PoolPriority, Settings};
 
 /// The pool's variables that a client has set for itself. The pool's settings hold for the rest. Twelve bytes, since

@@ -13,7 +13,7 @@ use sql::{SessionFunction, TrackerVariable};
 use wire::{Capabilities, SessionChange};
 
 use crate::client::Client;
-use crate::control::facts::Facts;
+use crate::server::control::facts::Facts;
 use crate::session::Sessions;
 use crate::session::trackers::{ToldChanges, Trackers, is_on, sets_list};
 use crate::settings::Settings;

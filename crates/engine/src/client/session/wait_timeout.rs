@@ -97,10 +97,10 @@ mod tests {
     use super::*;
     use crate::accounts::secret::Secret;
     use crate::accounts::{Account, Credential};
-    use crate::control::facts::Facts;
     use crate::engine::Engine;
     use crate::ids::client_key;
-    use crate::server_login::Established;
+    use crate::server::control::facts::Facts;
+    use crate::server::login::Established;
     use crate::settings::Settings;
 
     #[test]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cluster::reading::{CheckQuestion, NotJudged, Round};
 use crate::cluster::testing::{answer, judged, refused};
-use crate::control::version::Version;
+use crate::server::control::version::Version;
 
 fn variables(rows: &[(&str, &str)]) -> (CheckQuestion, Result<Vec<u8>, &'static str>) {
     let rows: Vec<Vec<&str>> = rows.iter().map(|&(name, value)| vec![name, value]).collect();

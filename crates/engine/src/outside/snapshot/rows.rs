@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use seam::{Address, Peer};
 
-use crate::learned::digests::Digest;
-use crate::learned::lock_waits::told::Blocker;
 use crate::outside::enum_map::EnumMap;
 use crate::outside::named::{BackendState, ClientState, Limit, LoginStage, LongestWaits, PermitState, Queue};
 use crate::outside::refusals::Refused;
@@ -14,6 +12,8 @@ use crate::outside::totals::Totals;
 use crate::outside::turns::LongestTurn;
 use crate::outside::waits::{HeldUpBy, Lack};
 use crate::readers::routing::Routed;
+use crate::scheduling::learned::digests::Digest;
+use crate::scheduling::learned::lock_waits::told::Blocker;
 use crate::session::pins::Pins;
 
 /// How full a worker's tables are.

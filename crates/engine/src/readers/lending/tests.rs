@@ -2,10 +2,10 @@ use super::*;
 use crate::backend::Summary;
 use crate::client::Running;
 use crate::client::commands::command::tests::{engine, open_backends};
-use crate::control::position::tests::asking_node;
 use crate::errors::ServerError;
 use crate::ids::client_key;
 use crate::request::Request;
+use crate::server::control::position::tests::asking_node;
 use crate::settings::Settings;
 
 #[test]

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::learned::digests::tests::execution;
-use crate::learned::history::Traces;
+use crate::scheduling::learned::digests::tests::execution;
+use crate::scheduling::learned::history::Traces;
 use crate::settings::Settings;
 use crate::workers::Workers;
 
@@ -44,7 +44,7 @@ fn another_worker_knows_what_was_learned() {
     let (then, now) = (Instant::from_micros(90_000_000), Instant::from_micros(5_000_000_000));
     let mut from = learned(then);
     let mut to = scheduling(1);
-    let shown = |digests: &crate::learned::digests::Digests| {
+    let shown = |digests: &crate::scheduling::learned::digests::Digests| {
         format!("{:?}", digests.iter().map(|digest| (digest.text.clone(), digest.cost())).collect::<Vec<_>>())
     };
     let before = (shown(&from.digests), from.digests.p99(KIND), from.digests.spares(KIND));

@@ -5,7 +5,7 @@ use wire::Capabilities;
 use super::*;
 use crate::backend::to_server::prepared_statement_room::state::PreparedStatementRoom;
 use crate::ids::ServerKey;
-use crate::server_login::Established;
+use crate::server::login::Established;
 
 /// A server with something known in every field.
 fn known(now: Instant) -> Server {

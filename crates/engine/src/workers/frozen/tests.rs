@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::learned::limit::Served;
-use crate::learned::long_permits::{LongEnd, Pace};
+use crate::scheduling::learned::limit::Served;
+use crate::scheduling::learned::long_permits::{LongEnd, Pace};
 use crate::settings::Settings;
 use crate::workers::onramps::Census;
 

@@ -1,6 +1,6 @@
 //! The knowledge about a backend's rights: are they its account's?
 
-/// The state of a backend's rights. The numbers are those of [`crate::control::account_changes::Changes::seen`].
+/// The state of a backend's rights. The numbers are those of [`crate::server::control::account_changes::Changes::seen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BackendRights {
     /// The rights may have been taken up after this many changes.
@@ -38,7 +38,7 @@ impl BackendRights {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::account_changes::Changes;
+    use crate::server::control::account_changes::Changes;
 
     fn count(number: &str) -> Option<Vec<u8>> {
         Some(number.into())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use seam::Instant;
 
 use crate::frozen::Distance;
-use crate::stored_code::questions::{own_row, shows_routines};
+use crate::server::stored_code::questions::{own_row, shows_routines};
 
 /// One read may be sent again for this many that shared a backend and were answered. So a server that is slow as a whole gets a
 /// thirty-second more to do by it.

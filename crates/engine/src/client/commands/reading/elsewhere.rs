@@ -15,10 +15,10 @@ use crate::client::{Client, Phase};
 use crate::ids::ClientRef;
 use crate::request::{QueryAttributes, Request, RequestKind};
 use crate::server::Server;
+use crate::server::stored_code::watch::KnownCode;
 use crate::session::Sessions;
 use crate::session::aftermath::Diagnostics;
 use crate::settings::Settings;
-use crate::stored_code::watch::KnownCode;
 
 /// The first bytes of the commands that have texts.
 const QUERY: u8 = CommandKind::Query as u8;

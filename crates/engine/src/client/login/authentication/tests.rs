@@ -5,9 +5,9 @@ use wire::sha2_password::{FAST_AUTHENTICATION, FULL_AUTHENTICATION, MORE_DATA_HE
 use super::*;
 use crate::accounts::Accounts;
 use crate::accounts::task::Task;
-use crate::control::facts::Facts;
 use crate::engine::Engine;
-use crate::server_login::{ALWAYS, Established};
+use crate::server::control::facts::Facts;
+use crate::server::login::{ALWAYS, Established};
 use crate::settings::Settings;
 
 const TCP: ([u8; 4], u16) = ([10, 0, 0, 1], 1024);

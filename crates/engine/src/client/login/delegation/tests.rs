@@ -11,10 +11,10 @@ use super::claims::{MOST, MOST_OF_NETWORK};
 use super::*;
 use crate::accounts::{Accounts, Credential};
 use crate::client::login::security::Security;
-use crate::control::facts::Facts;
 use crate::engine::Engine;
 use crate::ids::{ClientKey, client_key};
-use crate::server_login::{ALWAYS, Established};
+use crate::server::control::facts::Facts;
+use crate::server::login::{ALWAYS, Established};
 use crate::settings::Settings;
 
 /// An engine, its clients, and a server that asks for passwords as they are. Clients have connections from 0, backends from 1000.

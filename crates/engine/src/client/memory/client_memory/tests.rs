@@ -4,9 +4,9 @@ use seam::{Input, Instant, Output, Program};
 use wire::Capabilities;
 
 use crate::client::commands::command::tests::{connection, engine};
-use crate::control::facts::Facts;
 use crate::engine::Engine;
-use crate::server_login::Established;
+use crate::server::control::facts::Facts;
+use crate::server::login::Established;
 use crate::settings::Settings;
 
 const LIMIT: usize = 1 << 20;
