@@ -19,6 +19,8 @@ pub(crate) enum NoPrimary {
     Drained(usize),
     /// The server at this place takes writes, and has left a group that others are members of.
     Outside(usize),
+    /// The server at this place takes writes, and its group has gone on without it.
+    LeftOut(usize),
     /// The server at this place would be the primary, by its answers before its last check failed.
     Uncertain(usize),
     /// The server at this place would be the primary, and has not confirmed that since it became clear.
@@ -40,10 +42,12 @@ pub(crate) fn choose(
         return Err(NoPrimary::Untried);
     }
     let mut writable: Vec<usize> = Vec::new();
-    let mut outside = None;
+    let mut unusable = None;
     for (place, server) in servers.iter().enumerate().filter(|(_, server)| server.is_writable()) {
-        if is_outside(servers, server) {
-            outside = outside.or(Some(place).filter(takes_part));
+        let is_outside = is_outside(servers, server).then_some(NoPrimary::Outside(place));
+        let left_out = || is_left_out(servers, place, former).then_some(NoPrimary::LeftOut(place));
+        if let Some(reason) = is_outside.or_else(left_out) {
+            unusable = unusable.or(Some(reason).filter(|_| takes_part(&place)));
             continue;
         }
         let identity = &server.believed().identity;
@@ -58,7 +62,7 @@ pub(crate) fn choose(
     }
     let candidates: Vec<usize> = writable.iter().copied().filter(takes_part).collect();
     let Some(&first) = candidates.first() else {
-        return Err(outside.map_or(NoPrimary::None, NoPrimary::Outside));
+        return Err(unusable.unwrap_or(NoPrimary::None));
     };
     // A drained one still knows of the last change of its cluster's members.
     writable.retain(|place| takes_part(place) || are_of_one_cluster(servers, &[first, *place]));
@@ -85,6 +89,24 @@ fn is_outside(servers: &[ServerStanding], server: &ServerStanding) -> bool {
             && found.membership.as_ref().is_some_and(|own| own.takes_part && own.cluster == group)
     };
     server.left().is_some_and(|group| servers.iter().any(|other| is_member_of(other, group)))
+}
+
+/// Says whether a group has gone on without a server that does not know of that. Only a majority changes the members, so the others have had
+/// one since, also where they lack it now; and what this server would write, none of them takes. The former primary may hear of a change
+/// later than others: it is given time, since to give it up costs its clients their transactions.
+fn is_left_out(servers: &[ServerStanding], place: usize, former: Option<usize>) -> bool {
+    let server = &servers[place];
+    let own = server.believed().membership.as_ref().filter(|_| server.believed().is_of_group());
+    let knows_of_later = |other: &ServerStanding| {
+        let its = other.believed().membership.as_ref();
+        matches!(other.state(), ServerState::Up | ServerState::Unfit)
+            && own
+                .zip(its)
+                .is_some_and(|(own, its)| its.takes_part && its.cluster == own.cluster && its.view > own.view)
+    };
+    let has_had_time =
+        |other: &ServerStanding| former != Some(place) || server.was_asked_since(other.view_since());
+    servers.iter().any(|other| knows_of_later(other) && has_had_time(other))
 }
 
 fn are_of_one_cluster(servers: &[ServerStanding], places: &[usize]) -> bool {
@@ -265,6 +287,42 @@ mod tests {
         // A group that was begun anew.
         let servers = [member("a", (7, 9), true), member("b", (8, 1), true)];
         assert_eq!(chosen(&servers, Some(0)), Ok(1));
+    }
+
+    /// The others have elected a primary, and too few of them are left now for it to write.
+    #[test]
+    fn a_member_that_its_group_has_left_out_does_not_write_while_the_others_have_no_majority() {
+        let member = |name: &str, (view, at): (u64, u64), writes: bool| {
+            let cluster = String::from("g");
+            let membership =
+                Membership { cluster, view: (7, view), members: 3, place: None, takes_part: true };
+            let verdict = ServerVerdict {
+                role: ServerRole::Primary,
+                is_well: writes,
+                is_writable: writes,
+                identity: String::from(name),
+                membership: Some(membership),
+                ..ServerVerdict::unreached("")
+            };
+            let at = Instant::START + Duration::from_secs(at);
+            Checked { at, took: Duration::ZERO, verdict }
+        };
+        let [mut hung, mut other] = [ServerStanding::new(), ServerStanding::new()];
+        other.take(member("b", (4, 5), false));
+        hung.take(member("a", (3, 6), true));
+        let servers = [hung, other];
+        assert_eq!(chosen(&servers, Some(1)), Err(NoPrimary::LeftOut(0)));
+        assert_eq!(chosen(&servers, Some(0)), Ok(0), "it may hear of it in the next moment");
+        let [mut hung, other] = servers;
+        for second in 7..16 {
+            hung.take(member("a", (3, second), true));
+        }
+        assert_eq!(chosen(&[hung, other], Some(0)), Err(NoPrimary::LeftOut(0)));
+        // It has heard of it.
+        let [mut hung, mut other] = [ServerStanding::new(), ServerStanding::new()];
+        other.take(member("b", (4, 5), false));
+        hung.take(member("a", (4, 6), true));
+        assert_eq!(chosen(&[hung, other], None), Ok(0));
     }
 
     #[test]

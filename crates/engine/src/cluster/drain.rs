@@ -249,7 +249,7 @@ impl Cluster {
     ) -> Result<usize, NoPrimary> {
         let drained = self.drained(&self.drains.ordered);
         let found = choose(&self.standings, &drained, self.primary);
-        let lacks_one = matches!(found, Err(NoPrimary::None | NoPrimary::Outside(_)));
+        let lacks_one = matches!(found, Err(NoPrimary::None | NoPrimary::Outside(_) | NoPrimary::LeftOut(_)));
         if !lacks_one || !drained.contains(&true) {
             self.drains.without_others = None;
             return found;

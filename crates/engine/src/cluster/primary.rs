@@ -404,6 +404,11 @@ impl Cluster {
                 "{} takes writes, but is in no group any more, and others are: START GROUP_REPLICATION there, or end the group on them",
                 addresses[*place]
             ),
+            NoPrimary::LeftOut(place) => format!(
+                "{} takes writes, but its group has gone on without it, and the others lack a majority: bring members of the group \
+                 back, or give them one with group_replication_force_members",
+                addresses[*place]
+            ),
             NoPrimary::Uncertain(place) => format!(
                 "{} took writes when it was asked last, and does not answer since: nothing is sent there before it does",
                 addresses[*place]
