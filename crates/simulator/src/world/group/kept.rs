@@ -21,6 +21,13 @@ pub(super) struct Kept {
     had: Vec<usize>,
 }
 
+impl Kept {
+    /// Whoever has refused the primary for what that lacks has time from now on to take it: operators have allowed that.
+    pub(super) fn count_from_now(&mut self) {
+        self.primary = None;
+    }
+}
+
 impl<P: Subject> World<P> {
     /// Whether the primary takes writes and says so, and nobody is about to change that.
     fn primary_that_is_well(&self) -> Option<usize> {

@@ -131,6 +131,7 @@ impl<P: Subject> World<P> {
 
     /// All troubles have ended: who was away is started, and who is out of the group comes back.
     pub(in crate::world) fn calm_group(&mut self) {
+        self.group().kept.count_from_now();
         self.group().apart.fill(false);
         self.give_up_change();
         for at in 0..self.servers.len() {
