@@ -40,7 +40,7 @@ pub(crate) struct Request {
     pub(crate) command: RequestKind,
     /// The lexer's findings in the text, where the command has one.
     pub(crate) statement: Classification,
-    /// The sequence number of the answer: 1, or more where the command took several packets.
+    /// The sequence number of the answer: 1, or more where the command took several packets, or where a login ends with the answer.
     pub(crate) answer: u8,
     pub(crate) changes: RequestChanges,
     pub(crate) rows: RequestRows,

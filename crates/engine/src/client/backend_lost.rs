@@ -48,7 +48,7 @@ impl Client {
         } else {
             Hears::Loss { transaction, ends: transaction || pinned || login }
         };
-        (hears, if login { self.login.sequence } else { answer })
+        (hears, answer)
     }
 
     /// Notes that the client has lost its backend between two statements.

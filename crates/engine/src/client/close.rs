@@ -62,9 +62,8 @@ impl Engine {
 
     /// Ends the logins that wait for the schema check of the client that asked, with this error.
     pub(crate) fn schema_refused(&mut self, asked: ClientKey, error: &[u8], reason: &str) {
-        for key in self.logins.schemas.end_check(asked, &self.clients) {
-            let client = &self.clients[key];
-            self.io.send_packet_to(client.connection, client.login.sequence, error);
+        for (key, sequence) in self.logins.schemas.end_check(asked, &self.clients) {
+            self.io.send_packet_to(self.clients[key].connection, sequence, error);
             self.close_client(key, ClosedFor::LoginRefused, reason);
         }
     }

@@ -97,11 +97,10 @@ plain!(enum LossKind {
 struct FrozenLogin {
     scramble: [u8; 20],
     collation: u8,
-    sequence: u8,
     until: Option<Distance>,
 }
 
-plain!(struct FrozenLogin { scramble, collation, sequence, until });
+plain!(struct FrozenLogin { scramble, collation, until });
 
 /// See [`ClientSession`].
 #[derive(Debug, PartialEq)]
@@ -357,16 +356,16 @@ impl FrozenClient {
 
 impl ClientLogin {
     fn freeze(self, common: &Common<'_>) -> FrozenLogin {
-        let Self { scramble, collation, sequence, until, compression: _ } = self; // none, or it is not frozen
-        FrozenLogin { scramble, collation, sequence, until: until.map(|until| common.distance(until)) }
+        let Self { scramble, collation, until, compression: _ } = self; // none, or it is not frozen
+        FrozenLogin { scramble, collation, until: until.map(|until| common.distance(until)) }
     }
 }
 
 impl FrozenLogin {
     fn thaw(self, common: &Common<'_>) -> ClientLogin {
-        let Self { scramble, collation, sequence, until } = self;
+        let Self { scramble, collation, until } = self;
         let until = until.map(|until| until.from(common.now));
-        ClientLogin { scramble, collation, sequence, until, compression: None }
+        ClientLogin { scramble, collation, until, compression: None }
     }
 }
 

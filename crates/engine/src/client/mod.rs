@@ -142,8 +142,6 @@ pub(crate) struct ClientLogin {
     scramble: [u8; 20],
     /// The collation's number, as the server reads it.
     pub(crate) collation: u8,
-    /// The sequence number of the packet that will end the login.
-    pub(crate) sequence: u8,
     /// The time at which the login will have taken too long.
     pub(crate) until: Option<Instant>,
     /// The compression that the login asked for. Compression begins at the login's end.

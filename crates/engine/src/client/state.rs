@@ -120,7 +120,7 @@ impl At {
             Login::AwaitingAccounts(_) => Self::AwaitingAccounts,
             Login::AwaitingServer(_) => Self::AwaitingVerdict,
             Login::Refused(_) => Self::Refused,
-            Login::AwaitingSchema => Self::AwaitingSchema,
+            Login::AwaitingSchema { .. } => Self::AwaitingSchema,
         }
     }
 }
@@ -254,9 +254,10 @@ impl Client {
         }
     }
 
-    /// Lets the client wait for another one, which asks the server about the schema that both have named.
-    pub(crate) fn await_schema(&mut self) {
-        self.go("await_schema", Phase::Login(Login::AwaitingSchema));
+    /// Lets the client wait for another one, which asks the server about the schema that both have named. The packet of this
+    /// number will end its login.
+    pub(crate) fn await_schema(&mut self, sequence: u8) {
+        self.go("await_schema", Phase::Login(Login::AwaitingSchema { sequence }));
     }
 
     /// Ends the client's login: the client has logged in, or stays who it was.

@@ -57,7 +57,7 @@ impl LoginStage {
             Phase::AwaitingServer => Some(Self::Greeting),
             Phase::Login(Login::StartingTls) => Some(Self::Tls),
             Phase::Login(Login::Greeted | Login::Secured | Login::Judged) => Some(Self::Request),
-            Phase::Login(Login::AwaitingSchema) => Some(Self::FirstBackend),
+            Phase::Login(Login::AwaitingSchema { .. }) => Some(Self::FirstBackend),
             Phase::Login(_) => Some(Self::Password),
             _ => None,
         }

@@ -351,7 +351,7 @@ impl Engine {
             return self.answer_server_error(client, request, error);
         }
         self.logins.schemas.is_allowed(self.now, &self.clients[client], &self.sessions.states);
-        self.answer_login(client, self.clients[client].login.sequence);
+        self.answer_login(client, request.answer);
         self.schema_allowed(client);
         self.settle(key, client, false);
     }

@@ -306,11 +306,10 @@ impl Answers<'_> {
             return None;
         }
         let login = request.command == RequestKind::LoginSchema;
-        let sequence = if login { self.clients[client].login.sequence } else { request.answer };
         let mut payload = Vec::new();
         wire::ErrPacket { code: error.code, sql_state: error.sql_state, message: &error.message }
             .put(&mut payload);
-        self.io.send_packet_to(self.clients[client].connection, sequence, &payload);
+        self.io.send_packet_to(self.clients[client].connection, request.answer, &payload);
         let reason = || String::from_utf8_lossy(&error.message).into_owned();
         login.then(|| RefusedLogin { error: payload, reason: reason() })
     }

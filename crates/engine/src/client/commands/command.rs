@@ -493,12 +493,10 @@ impl Engine {
         let Some(request) = self.take_queued(key, error.code) else { return };
         self.views.totals.cancelled += u64::from(!self.is_reader());
         let login = request.command == RequestKind::LoginSchema;
-        let client = &mut self.clients[key];
-        let sequence = if login { client.login.sequence } else { request.answer };
         if login && error.code != MySqlError::interrupted().code {
             self.schema_refused(key, &error.packet(), &error.message);
         }
-        self.answers().error(key, sequence, error);
+        self.answers().error(key, request.answer, error);
         if login {
             self.close_client(key, ClosedFor::LoginRefused, &error.message);
         } else {

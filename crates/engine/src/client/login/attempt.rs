@@ -35,8 +35,8 @@ pub(crate) enum Login {
     AwaitingServer(Box<Attempt>),
     /// The client will be told later that it is refused. The value is its place in [`crate::logins::Logins::late_refusals`].
     Refused((Instant, u64)),
-    /// The server is being asked about the login's schema, in the name of another client.
-    AwaitingSchema,
+    /// The server is being asked about the login's schema, in the name of another client. The packet of this number will end the login.
+    AwaitingSchema { sequence: u8 },
 }
 
 impl Login {
@@ -48,7 +48,7 @@ impl Login {
             | Self::AwaitingAccounts(_)
             | Self::AwaitingServer(_)
             | Self::Refused(_)
-            | Self::AwaitingSchema => true,
+            | Self::AwaitingSchema { .. } => true,
             Self::Greeted
             | Self::StartingTls
             | Self::Secured

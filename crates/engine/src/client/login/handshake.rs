@@ -477,12 +477,12 @@ impl Engine {
         client.loss.kind = None;
         client.priority = Priority::default();
         client.tickets = self.scheduling.scheduler.full_tickets();
-        client.login.sequence = attempt.sequence;
         client.login.scramble = attempt.scramble;
         client.end_login();
         let Some(schema) = attempt.schema else { return self.answer_login(key, attempt.sequence) };
         let (clients, sessions) = (&mut self.clients, &self.sessions.states);
-        match self.logins.schemas.ask(self.now, &self.settings, clients, sessions, (key, schema)) {
+        let named = (key, schema, attempt.sequence);
+        match self.logins.schemas.ask(self.now, &self.settings, clients, sessions, named) {
             Asked::Known => self.answer_login(key, attempt.sequence),
             Asked::With(request) => self.queue_request(key, *request),
             Asked::Waits => {}
@@ -497,9 +497,9 @@ impl Engine {
 
     /// Logs in the clients that waited with the one that asked for the schema, since it is there for them.
     pub(crate) fn schema_allowed(&mut self, asked: ClientKey) {
-        for key in self.logins.schemas.end_check(asked, &self.clients) {
+        for (key, sequence) in self.logins.schemas.end_check(asked, &self.clients) {
             self.clients[key].end_login();
-            self.answer_login(key, self.clients[key].login.sequence);
+            self.answer_login(key, sequence);
             self.resume.push(key);
         }
     }
@@ -586,7 +586,7 @@ impl Engine {
                     );
                 }
                 // It will hear of it in time, or as soon as whoever asks for the same schema does.
-                Phase::Login(Login::Refused(_) | Login::AwaitingSchema) => {}
+                Phase::Login(Login::Refused(_) | Login::AwaitingSchema { .. }) => {}
                 Phase::Login(_) => self.close_client(
                     key,
                     ClosedFor::ConnectTimeout,

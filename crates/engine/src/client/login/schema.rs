@@ -47,20 +47,21 @@ impl LoginSchemas {
         self.askers.contains_key(&key)
     }
 
-    /// Has the client ask about the schema that its login names, or lets it wait for the answer that another one will get.
+    /// Has the client ask about the schema that its login names, or lets it wait for the answer that another one will get. `sequence`
+    /// is the number of the packet that will end the login.
     pub(crate) fn ask(
         &mut self,
         now: Instant,
         settings: &Settings,
         clients: &mut Table<ClientKey, Client>,
         sessions: &Sessions,
-        (key, schema): (ClientKey, Vec<u8>),
+        (key, schema, sequence): (ClientKey, Vec<u8>, u8),
     ) -> Asked {
         // Others may mean the same by a name that is as the server reports it: in UTF-8.
         let session = clients[key].session.id.map(|session| sessions.state(session));
         let is_as_reported = schema.is_ascii() || session.is_some_and(|state| is_utf8(&state.charset.client));
         let Some(identity) = clients[key].identity.filter(|_| is_as_reported) else {
-            return Asked::With(Box::new(question(&schema)));
+            return Asked::With(Box::new(question(&schema, sequence)));
         };
         let named = (identity, schema);
         let is_recent = |&since: &Instant| now.since(since) < settings.accounts_refresh;
@@ -71,11 +72,11 @@ impl LoginSchemas {
         match self.checks.entry(named) {
             Entry::Occupied(mut check) => {
                 check.get_mut().push(client);
-                clients[key].await_schema();
+                clients[key].await_schema(sequence);
                 Asked::Waits
             }
             Entry::Vacant(check) => {
-                let request = question(&check.key().1);
+                let request = question(&check.key().1, sequence);
                 self.askers.insert(key, check.key().clone());
                 check.insert(Vec::new());
                 Asked::With(Box::new(request))
@@ -113,8 +114,8 @@ impl LoginSchemas {
         let known = self.askers.remove(&gone)?;
         let mut waiting = self.checks.remove(&known).unwrap_or_default();
         while let Some(next) = waiting.pop() {
-            if awaits_schema(clients, next) {
-                let request = question(&known.1);
+            if let Some(sequence) = awaits_schema(clients, next) {
+                let request = question(&known.1, sequence);
                 self.askers.insert(next.key, known.clone());
                 self.checks.insert(known, waiting);
                 return Some((next.key, request));
@@ -123,31 +124,36 @@ impl LoginSchemas {
         None
     }
 
-    /// Takes the check for which a client asked out of the table. Returns the clients that still wait for it.
+    /// Takes the check for which a client asked out of the table. Returns the clients that still wait for it, each with the number of
+    /// the packet that ends its login.
     pub(crate) fn end_check(
         &mut self,
         asked: ClientKey,
         clients: &Table<ClientKey, Client>,
-    ) -> Vec<ClientKey> {
+    ) -> Vec<(ClientKey, u8)> {
         let known = self.askers.remove(&asked);
         let waiting = known.and_then(|known| self.checks.remove(&known)).unwrap_or_default().into_iter();
-        waiting.filter(|&client| awaits_schema(clients, client)).map(|client| client.key).collect()
+        waiting.filter_map(|client| Some((client.key, awaits_schema(clients, client)?))).collect()
     }
 }
 
-/// Says whether this client is still there and waits for the answer that another one will get.
-fn awaits_schema(clients: &Table<ClientKey, Client>, client: ClientRef) -> bool {
-    let client = clients.find(client);
-    client.is_some_and(|client| matches!(client.phase(), Phase::Login(Login::AwaitingSchema)))
+/// Returns the number of the packet that ends this client's login. `None` where the client is gone, or does not wait for the answer
+/// that another one will get.
+fn awaits_schema(clients: &Table<ClientKey, Client>, client: ClientRef) -> Option<u8> {
+    match *clients.find(client)?.phase() {
+        Phase::Login(Login::AwaitingSchema { sequence }) => Some(sequence),
+        _ => None,
+    }
 }
 
-/// Makes a COM_INIT_DB. Its answer becomes the login's.
-fn question(schema: &[u8]) -> Request {
+/// Makes a COM_INIT_DB. Its answer becomes the login's, in the packet of this number.
+fn question(schema: &[u8], sequence: u8) -> Request {
     let mut payload = vec![wire::CommandKind::InitDb as u8];
     payload.extend_from_slice(schema);
     let mut raw = Vec::new();
     wire::put_message(&mut raw, &mut 0, &payload);
-    Request::plain(raw, wire::Expect::Simple, RequestKind::LoginSchema)
+    let request = Request::plain(raw, wire::Expect::Simple, RequestKind::LoginSchema);
+    Request { answer: sequence, ..request }
 }
 
 #[cfg(test)]
@@ -186,12 +192,11 @@ mod tests {
             let identity = engine.logins.identities.hold(&account, b"app", Secret::None);
             client.identity = Some(identity);
             client.session.id = Some(engine.sessions.states.hold(SessionState::default()));
-            client.login.sequence = 2;
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
             engine.ids.come(id, key);
             let (clients, sessions) = (&mut engine.clients, &engine.sessions.states);
-            let (now, settings, named) = (engine.now, &engine.settings, (key, b"shop".to_vec()));
+            let (now, settings, named) = (engine.now, &engine.settings, (key, b"shop".to_vec(), 2));
             if let Asked::With(request) = engine.logins.schemas.ask(now, settings, clients, sessions, named) {
                 engine.queue_request(key, *request);
             }
