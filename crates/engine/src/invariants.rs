@@ -11,6 +11,7 @@ use crate::client::{Client, Phase};
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::io::{Io, Role};
 use crate::pool::Pool;
+use crate::request::RequestKind;
 use crate::scheduling::scheduler::Scheduler;
 use crate::server::Server;
 use crate::servers::Servers;
@@ -114,6 +115,12 @@ impl Client {
     fn check(&self, key: ClientKey, servers: &Servers) {
         let is_judged = matches!(self.phase(), Phase::Login(Login::Judged));
         assert!(!is_judged, "{key:?} has been judged, and nobody has said what follows from it");
+        let logs_in = match self.phase() {
+            Phase::AwaitingServer | Phase::Login(_) => true,
+            _ => self.request.as_ref().is_some_and(|request| request.command == RequestKind::LoginSchema),
+        };
+        let is_left = !logs_in && self.login.until().is_some();
+        assert!(!is_left, "{key:?} has logged in, and keeps what belongs to its login");
         let Some(held) = self.backend else { return };
         let backend = servers.get(held).expect("a client's backend is there");
         let shares = backend

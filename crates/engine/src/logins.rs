@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, VecDeque};
 use seam::Instant;
 
 use crate::accounts::{Identities, IdentityId};
+use crate::client::Client;
 use crate::client::login::delegation::claims::Claims;
 use crate::client::login::late_refusals::LateRefusals;
+use crate::client::login::of_client::ClientLogin;
 use crate::client::login::schema::LoginSchemas;
-use crate::client::{Client, ClientLogin};
 use crate::ids::{ClientKey, ClientRef, Table};
 
 /// The logins of this worker's clients.
@@ -31,8 +32,7 @@ pub(crate) struct Logins {
 impl Logins {
     /// A client's login has up to then, if it has not begun already.
     pub(crate) fn begin(&mut self, until: Instant, client: ClientRef, login: &mut ClientLogin) {
-        if login.until.is_none() {
-            login.until = Some(until);
+        if login.begin(until) {
             self.by_deadline.push_back((until, client));
         }
     }
@@ -44,9 +44,9 @@ impl Logins {
                 continue;
             }
             if let Some(client) = clients.find_mut(*client)
-                && client.login.until == Some(*until)
+                && client.login.until() == Some(*until)
             {
-                client.login.until = Some(latest);
+                client.login.end_by(latest);
             }
             *until = latest;
         }
@@ -76,7 +76,7 @@ impl Logins {
         let is_over = |&&(deadline, _): &&(Instant, ClientRef)| deadline <= now;
         while let Some(&(deadline, client)) = self.by_deadline.front().filter(is_over) {
             self.by_deadline.pop_front();
-            let is_its = |client: &&Client| client.login.until == Some(deadline);
+            let is_its = |client: &&Client| client.login.until() == Some(deadline);
             if clients.find(client).filter(is_its).is_some() {
                 return Some(client.key);
             }

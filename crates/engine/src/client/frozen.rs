@@ -15,6 +15,7 @@ use wire::{Capabilities, StatusFlags};
 
 use self::statements::FrozenStatements;
 use super::activity::Activity;
+use super::login::of_client::ClientLogin;
 use super::login::security::Security;
 use super::memory::backpressure::Backpressure;
 use super::memory::bytes_held::{ClientMemory, Counted};
@@ -22,7 +23,7 @@ use super::memory::sent_ahead::SentAhead;
 use super::session::priority::Priority;
 use super::session::transaction::{Transaction, Unstarted};
 use super::state::State;
-use super::{Client, ClientLogin, ClientSession, LossKind, MemoryOfClient, Phase, UntoldLoss};
+use super::{Client, ClientSession, LossKind, MemoryOfClient, Phase, UntoldLoss};
 use crate::accounts::Identities;
 use crate::accounts::frozen::FrozenIdentity;
 use crate::frozen::{Distance, NotFrozen, NotThawed};
@@ -97,10 +98,9 @@ plain!(enum LossKind {
 struct FrozenLogin {
     scramble: [u8; 20],
     collation: u8,
-    until: Option<Distance>,
 }
 
-plain!(struct FrozenLogin { scramble, collation, until });
+plain!(struct FrozenLogin { scramble, collation });
 
 /// See [`ClientSession`].
 #[derive(Debug, PartialEq)]
@@ -211,10 +211,10 @@ impl Client {
             Phase::Killing(_) => return Err(NotFrozen::Kills),
             Phase::Lent(_) => return Err(NotFrozen::IsLent),
         }
-        match (&self.security, self.login.compression) {
-            (Security::Tls(_), _) => Err(NotFrozen::IsEncrypted),
-            (Security::Plain(_), Some(_)) => Err(NotFrozen::BeginsCompression),
-            (Security::Plain(_), None) => Ok(()),
+        match &self.security {
+            Security::Tls(_) => Err(NotFrozen::IsEncrypted),
+            Security::Plain(_) if self.login.until().is_some() => Err(NotFrozen::LogsIn),
+            Security::Plain(_) => Ok(()),
         }
     }
 
@@ -258,7 +258,7 @@ impl Client {
             tls,
             id,
             capabilities,
-            login: login.freeze(common),
+            login: login.freeze(),
             identity: identity.map(|identity| {
                 let frozen = FrozenIdentity::of(identity, common.identities);
                 common.identities.release(identity);
@@ -334,7 +334,7 @@ impl FrozenClient {
             id,
             state: State::new(),
             capabilities,
-            login: login.thaw(common),
+            login: login.thaw(),
             identity,
             session,
             backend,
@@ -355,17 +355,16 @@ impl FrozenClient {
 }
 
 impl ClientLogin {
-    fn freeze(self, common: &Common<'_>) -> FrozenLogin {
-        let Self { scramble, collation, until, compression: _ } = self; // none, or it is not frozen
-        FrozenLogin { scramble, collation, until: until.map(|until| common.distance(until)) }
+    fn freeze(self) -> FrozenLogin {
+        let (scramble, collation) = self.into_ended();
+        FrozenLogin { scramble, collation }
     }
 }
 
 impl FrozenLogin {
-    fn thaw(self, common: &Common<'_>) -> ClientLogin {
-        let Self { scramble, collation, until } = self;
-        let until = until.map(|until| until.from(common.now));
-        ClientLogin { scramble, collation, until, compression: None }
+    fn thaw(self) -> ClientLogin {
+        let Self { scramble, collation } = self;
+        ClientLogin::ended(scramble, collation)
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) mod resume;
 pub(crate) mod session;
 mod state;
 
-use seam::{Compression, ConnectionId, Instant, Peer};
+use seam::{ConnectionId, Instant, Peer};
 use wire::{Capabilities, Command, StatusFlags};
 
 use self::activity::Activity;
@@ -51,6 +51,7 @@ use crate::session::user_variables::Variables;
 use crate::session::wait_timeout::WaitTimeout;
 use crate::session::{SessionId, Sessions};
 use commands::statements::ClientStatements;
+use login::of_client::ClientLogin;
 use login::security::Security;
 use memory::sent_ahead::SentAhead;
 use session::priority::Priority;
@@ -133,19 +134,6 @@ pub(crate) struct UntoldLoss {
     pub(crate) wants_end: bool,
     /// True where KILL CONNECTION came while the client's statement ran.
     pub(crate) killed: bool,
-}
-
-/// Facts that a client's login or COM_CHANGE_USER has given, and that are needed until its end or later.
-#[derive(Debug, Default)]
-pub(crate) struct ClientLogin {
-    /// The scramble of the greeting; COM_CHANGE_USER may refer to it.
-    scramble: [u8; 20],
-    /// The collation's number, as the server reads it.
-    pub(crate) collation: u8,
-    /// The time at which the login will have taken too long.
-    pub(crate) until: Option<Instant>,
-    /// The compression that the login asked for. Compression begins at the login's end.
-    compression: Option<Compression>,
 }
 
 /// A client's loss, with which its next command is answered.

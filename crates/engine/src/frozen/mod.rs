@@ -80,8 +80,6 @@ pub enum NotFrozen {
     IsUsed,
     /// The service account's connection to a server is in the middle of a question, or on its way; or a letter to or from a peer is.
     Asks,
-    /// A client is about to change to compression, and the layer below has not heard of it.
-    BeginsCompression,
 }
 
 impl fmt::Display for NotFrozen {
@@ -97,7 +95,6 @@ impl fmt::Display for NotFrozen {
             Self::IsEncrypted => "its connection is encrypted",
             Self::IsUsed => "it is in use",
             Self::Asks => "the service account waits for an answer",
-            Self::BeginsCompression => "its connection is about to be compressed",
         })
     }
 }

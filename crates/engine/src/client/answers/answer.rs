@@ -414,13 +414,14 @@ impl Answers<'_> {
         let schema = self.clients[key].schema_of_login(&self.sessions.states);
         self.ok_and_tell(key, sequence, proof, &schema);
         let client = &mut self.clients[key];
-        if let Some(until) = client.login.until.take() {
-            let left = until.since(self.now);
+        let ended = client.login.end();
+        if let Some(login) = &ended {
+            let left = login.until.since(self.now);
             self.views.measures.logins.record(self.settings.connect_timeout.saturating_sub(left));
         }
         // It may have sent ahead.
         self.resume.push(key);
-        if let Some(compression) = client.login.compression.take() {
+        if let Some(compression) = ended.and_then(|login| login.compression) {
             // A client need not wait for the OK: what it has sent ahead is compressed, too, and nobody has opened it.
             let ahead = std::mem::take(&mut client.input);
             self.client_memory.statements.give_back(&mut client.memory.statements);

@@ -59,7 +59,6 @@ fn give_it_everything(engine: &mut Engine, key: ClientKey) {
     engine.sessions.states.release(before);
     client.capabilities = Capabilities::DEPRECATE_EOF;
     client.login.scramble = [7; 20];
-    client.login.until = Some(now);
     client.tickets = 3;
     client.wrote = now;
     client.loss.wants_end = true;

@@ -190,7 +190,7 @@ impl Engine {
 
     /// Notes that the part of a login which began with the connection is over.
     fn note_login_stage(&mut self, key: ClientKey, stage: LoginStage) {
-        if let Some(until) = self.clients[key].login.until {
+        if let Some(until) = self.clients[key].login.until() {
             let left = until.since(self.now);
             self.views.measures.note_login_stage(stage, self.settings.connect_timeout.saturating_sub(left));
         }
@@ -338,7 +338,7 @@ impl Engine {
         let compressions = compression::offered(&self.settings, servers);
         let client = &mut self.clients[key];
         client.capabilities = login.capabilities & offered;
-        client.login.compression = compression::wanted(compressions, login.capabilities, payload);
+        client.login.asks_for(compression::wanted(compressions, login.capabilities, payload));
         client.loss.wants_end = is_libmariadb(login.attributes);
         let (plugin, token) = (login.auth_plugin, login.auth_response);
         let mut attempt = Box::new(Attempt {
@@ -437,7 +437,6 @@ impl Engine {
 
     /// Lets the client stay who it was, but as after a reset: COM_CHANGE_USER was refused by a MariaDB.
     fn keep_user(&mut self, key: ClientKey) {
-        self.clients[key].login.until = None;
         self.clients[key].end_login();
         self.resume.push(key);
     }

@@ -6,6 +6,7 @@ pub(crate) mod compression;
 pub(crate) mod delegation;
 pub(crate) mod handshake;
 pub(crate) mod late_refusals;
+pub(crate) mod of_client;
 pub(in crate::client) mod refusing;
 pub(crate) mod schema;
 pub(crate) mod security;

@@ -184,7 +184,7 @@ fn a_shorter_connect_timeout_holds_at_once() {
         engine.begin_login(client_key(number));
     }
     // One has ended.
-    engine.clients[client_key(0)].login.until = None;
+    assert!(engine.clients[client_key(0)].login.end().is_some());
     engine.clients[client_key(0)].set_phase(Phase::Idle);
     let short = Settings { connect_timeout: Duration::from_secs(2), ..engine.settings.clone() };
     engine.change_settings(&short);
