@@ -34,7 +34,7 @@ impl Client {
     pub(crate) fn lose_statement(&mut self, begun: bool) -> (Hears, u8) {
         let uploading = matches!(self.phase(), Phase::Running(Running::Uploading { .. }));
         // A transaction that was about to begin with it may have begun.
-        let transaction = self.in_transaction() || self.transaction.unstarted.is_some();
+        let transaction = self.in_transaction() || self.session.unstarted().is_some();
         let pinned = !self.session.pins.is_empty();
         let request = self.request.as_deref();
         let login = request.is_some_and(|request| request.command == RequestKind::LoginSchema);

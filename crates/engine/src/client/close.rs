@@ -115,7 +115,7 @@ impl Engine {
         let waiting = matches!(client.phase(), Phase::Idle | Phase::Login(_) | Phase::AwaitingServer);
         // A replica waits for events that are to come, and connects again.
         let replicates = matches!(client.phase(), Phase::Running(Running::Replicating { .. }));
-        if replicates || (waiting && !client.in_transaction() && client.transaction.unstarted.is_none()) {
+        if replicates || (waiting && !client.in_transaction() && client.session.unstarted().is_none()) {
             self.drop_client(key);
         }
     }

@@ -113,12 +113,13 @@ struct FrozenSession {
     unreported: Unreported,
     named_resources: Option<Box<NamedResources>>,
     status: StatusFlags,
+    unstarted: Option<Unstarted>,
     aftermath: FrozenAftermath,
     statements: Option<FrozenStatements>,
 }
 
 plain!(struct FrozenSession {
-    state, pins, variables, wait_timeout, trackers, unreported, named_resources, status, aftermath, statements,
+    state, pins, variables, wait_timeout, trackers, unreported, named_resources, status, unstarted, aftermath, statements,
 });
 
 /// See [`Activity`].
@@ -137,7 +138,6 @@ plain!(struct FrozenActivity { last_heard, stalled_since, took_command, has_begu
 #[derive(Debug, PartialEq)]
 struct FrozenTransaction {
     since: Distance,
-    unstarted: Option<Unstarted>,
     /// Statements that have arrived since the transaction began. The next process counts on from where this one is.
     arrivals_since: u64,
     holds_locks: bool,
@@ -145,7 +145,7 @@ struct FrozenTransaction {
     contends: bool,
 }
 
-plain!(struct FrozenTransaction { since, unstarted, arrivals_since, holds_locks, blocks_others, contends });
+plain!(struct FrozenTransaction { since, arrivals_since, holds_locks, blocks_others, contends });
 
 /// The part of a client that is no plain data, and is only of use where the client is thawed in the same turn and process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -398,6 +398,7 @@ impl ClientSession {
             unreported,
             named_resources,
             status,
+            unstarted,
             aftermath,
             statements,
         } = self;
@@ -416,6 +417,7 @@ impl ClientSession {
             unreported,
             named_resources,
             status,
+            unstarted,
             aftermath: {
                 let bytes = aftermath.diagnostics().bytes();
                 common.memory.diagnostics = common.memory.diagnostics.saturating_sub(bytes);
@@ -439,6 +441,7 @@ impl FrozenSession {
             unreported,
             named_resources,
             status,
+            unstarted,
             aftermath,
             statements,
         } = self;
@@ -457,6 +460,7 @@ impl FrozenSession {
             unreported,
             named_resources,
             status,
+            unstarted,
             aftermath: {
                 common.memory.diagnostics += aftermath.diagnostics_bytes();
                 aftermath.thaw(|name| common.backend_of(name))
@@ -492,10 +496,9 @@ impl FrozenActivity {
 
 impl Transaction {
     fn freeze(self, common: &Common<'_>) -> FrozenTransaction {
-        let Self { since, unstarted, began, holds_locks, blocks_others, contends } = self;
+        let Self { since, began, holds_locks, blocks_others, contends } = self;
         FrozenTransaction {
             since: common.distance(since),
-            unstarted,
             arrivals_since: common.arrivals.saturating_sub(began),
             holds_locks,
             blocks_others,
@@ -506,10 +509,9 @@ impl Transaction {
 
 impl FrozenTransaction {
     fn thaw(self, common: &Common<'_>) -> Transaction {
-        let Self { since, unstarted, arrivals_since, holds_locks, blocks_others, contends } = self;
+        let Self { since, arrivals_since, holds_locks, blocks_others, contends } = self;
         Transaction {
             since: since.from(common.now),
-            unstarted,
             began: common.arrivals.saturating_sub(arrivals_since),
             holds_locks,
             blocks_others,

@@ -108,6 +108,8 @@ pub(crate) struct ClientSession {
     pub(crate) named_resources: Option<Box<NamedResources>>,
     /// The latest status flags. An OK of our own repeats them.
     status: StatusFlags,
+    /// The transaction that the client has begun, and that no backend knows of yet. The flags above do not tell of it.
+    unstarted: Option<Unstarted>,
     pub(crate) aftermath: Aftermath,
     /// Statements that the client has prepared, and the counts of its commands about them. `None` until there are some.
     pub(crate) statements: Option<Box<ClientStatements>>,
@@ -203,6 +205,7 @@ impl ClientSession {
             unreported: None,
             named_resources: None,
             status: StatusFlags::AUTOCOMMIT,
+            unstarted: None,
             aftermath: Aftermath::default(),
             statements: None,
         }
@@ -213,6 +216,13 @@ impl ClientSession {
     pub(crate) fn reset(&mut self, status: StatusFlags) {
         let (aftermath, statements) = (self.aftermath.of_reset(), self.statements.take());
         *self = Self { id: self.id, status, aftermath, statements, ..Self::new() };
+    }
+
+    /// Ends the session: another one follows, or none. Returns its id. What is left is for the next one to reset.
+    fn end(&mut self) -> Option<SessionId> {
+        let Self { id, status, aftermath, statements, .. } = std::mem::replace(self, Self::new());
+        *self = Self { status, aftermath, statements, ..Self::new() };
+        id
     }
 }
 
@@ -290,7 +300,7 @@ impl Client {
 
     /// Says how the client reads answers of our own, as far as no character set of it matters.
     pub(crate) fn reader(&self) -> Reader {
-        let begun = self.transaction.unstarted.map_or(StatusFlags::NONE, Unstarted::status);
+        let begun = self.session.unstarted().map_or(StatusFlags::NONE, Unstarted::status);
         let status = self.session.status.with(begun);
         Reader {
             status,

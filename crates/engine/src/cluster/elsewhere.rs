@@ -75,7 +75,7 @@ impl Elsewhere<'_> {
         }
         let autocommit = client.session.status().contains(StatusFlags::AUTOCOMMIT);
         let is_open =
-            client.in_transaction() || (sent && (client.transaction.unstarted.is_some() || !autocommit));
+            client.in_transaction() || (sent && (client.session.unstarted().is_some() || !autocommit));
         if is_open {
             let rolled_back = !sent || cannot_commit(request);
             return rolled_back.then_some(Fate::RolledBack(key, request.answer));

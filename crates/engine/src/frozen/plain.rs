@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// Changes with every change of what is frozen.
-pub(crate) const FORMAT: u16 = 5;
+pub(crate) const FORMAT: u16 = 6;
 
 /// A type that holds nothing but its own bytes.
 pub(crate) trait Plain: Sized {

@@ -106,7 +106,7 @@ impl Splitting<'_> {
     fn is_bound(&self) -> Option<NotSplit> {
         let client = self.client;
         let is_open = client.in_transaction()
-            || client.transaction.unstarted.is_some()
+            || client.session.unstarted().is_some()
             || !client.session.status().contains(StatusFlags::AUTOCOMMIT);
         if is_open {
             return Some(NotSplit::Transaction);

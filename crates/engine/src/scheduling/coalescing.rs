@@ -176,7 +176,7 @@ impl Coalescing<'_> {
             && client.backend.is_none()
             && client.session.status().contains(StatusFlags::AUTOCOMMIT)
             && !client.in_transaction()
-            && client.transaction.unstarted.is_none()
+            && client.session.unstarted().is_none()
             && client.session.pins().is_empty()
             && client
                 .pins_of(request, self.parties.settings, self.servers, &self.parties.sessions.states)

@@ -530,7 +530,6 @@ impl Engine {
     /// Sets the client's session state to that behind a reset: a fresh login's, its schema aside.
     pub(crate) fn forget_state(&mut self, client: ClientKey) {
         self.prepared().forget_all(client);
-        self.clients[client].transaction.unstarted = None;
         let facts = self.servers.primary().facts.as_ref().expect("nobody logs in before the server is known");
         let state = &mut self.clients[client];
         let charset = facts.charset_of_reset(state.login.collation);

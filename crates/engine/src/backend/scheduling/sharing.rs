@@ -164,7 +164,7 @@ impl SharedReads<'_> {
             && request.raw.len() <= LARGEST_JOINED // it would be kept, see `rescue.rs`
             && !matches!(request.turn.lane(), Some(Lane::Long | Lane::Contended))
             && client.session.status().contains(StatusFlags::AUTOCOMMIT)
-            && client.transaction.unstarted.is_none()
+            && client.session.unstarted().is_none()
             && client.pins_of(request, self.parties.settings, self.servers, &self.parties.sessions.states).is_empty()
             && ((request.command == RequestKind::Query && request.text().is_some())
                 || request.is_plain_execution())

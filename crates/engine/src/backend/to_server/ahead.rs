@@ -100,7 +100,7 @@ impl Client {
         let inserts = request.statement.inserts;
         // Without autocommit an insert may begin a transaction itself.
         let autocommit = session.status().contains(StatusFlags::AUTOCOMMIT);
-        let begun = self.in_transaction() || self.transaction.unstarted.is_some() || !autocommit;
+        let begun = self.in_transaction() || self.session.unstarted().is_some() || !autocommit;
         let needed = pins || reads_id || (inserts && begun);
         let there = session.aftermath.insert_id_stands_at(backend_key);
         if needed && !there {
@@ -112,7 +112,7 @@ impl Client {
         // Preparing a statement has no part in a transaction, but for being refused in one that only reads.
         let prepares = request.command == RequestKind::Prepare;
         if let Some(unstarted) =
-            self.transaction.unstarted.filter(|unstarted| !prepares || unstarted.only_reads())
+            self.session.unstarted().filter(|unstarted| !prepares || unstarted.only_reads())
         {
             ahead.effects.begin = true;
             ahead.texts.push(unstarted.text().to_vec());
@@ -131,7 +131,7 @@ impl SessionOnBackend<'_> {
             self.servers.of_mut(self.key).note_rights_taken_up(self.key);
         }
         if effects.begin {
-            self.client.transaction_started();
+            self.client.session.transaction_started();
         }
         if effects.clear {
             self.servers[self.key].diagnostics_area_is_cleared(self.client.id);

@@ -66,9 +66,7 @@ impl Client {
         self.backend = None;
         self.end_statement();
         self.loss.kind = None;
-        self.transaction.unstarted = None;
-        self.session.status =
-            self.session.status.without(StatusFlags::IN_TRANS).without(StatusFlags::IN_TRANS_READONLY);
+        self.session.is_rolled_back();
         self.transaction.holds_locks = false;
         self.transaction.blocks_others = false;
         self.session.aftermath.insert_id_lost();
@@ -200,7 +198,7 @@ impl Answers<'_> {
         };
         client.answered_here(server);
         let tells = told(client, server.facts.as_ref(), sessions).filter(|told| told.hears());
-        let told = told_of_unstarted(before, client.transaction.unstarted.is_some());
+        let told = told_of_unstarted(before, client.session.unstarted().is_some());
         let told = told.filter(|_| !server.is_mariadb() && tells.is_some());
         let status = client.reader().status();
         match &told {

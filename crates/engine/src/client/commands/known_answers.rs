@@ -189,7 +189,7 @@ impl Client {
             && settings.thread_handling == ThreadHandling::PoolOfThreads
             && self.backend.is_none()
             && self.session.pins.is_empty()
-            && self.transaction.unstarted.is_none()
+            && self.session.unstarted().is_none()
             && !self.in_transaction()
     }
 

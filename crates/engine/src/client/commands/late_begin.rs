@@ -33,8 +33,8 @@ impl Client {
             TransactionCommand::Start { read_only } => Some(read_only),
             TransactionCommand::Commit | TransactionCommand::Rollback => None,
         };
-        let before = self.transaction.unstarted.is_some();
-        self.transaction.unstarted = read_only.map(|read_only| {
+        let before = self.session.unstarted().is_some();
+        self.session.unstarted = read_only.map(|read_only| {
             let session = self.session.id.map(|session| sessions.state(session));
             let mut status = StatusFlags::IN_TRANS;
             if read_only || session.is_some_and(|state| state.begins_read_only()) {
@@ -99,13 +99,6 @@ impl Client {
             true => usual != status.contains(StatusFlags::IN_TRANS_READONLY),
             // A text of several has begun and ended it.
             false => summary.in_read_only && !usual,
-        }
-    }
-
-    /// Notes that the server knows of the client's transaction now.
-    pub(crate) fn transaction_started(&mut self) {
-        if let Some(unstarted) = self.transaction.unstarted.take() {
-            self.session.status |= unstarted.status();
         }
     }
 }

@@ -63,6 +63,7 @@ fn give_it_everything(engine: &mut Engine, key: ClientKey) {
     client.wrote = now;
     client.loss.wants_end = true;
     client.backpressure.paused = true;
+    client.session.unstarted = Some(Unstarted::new(true, StatusFlags::IN_TRANS));
     client.transaction.since = now;
     client.transaction.contends = true;
     client.activity.last_heard = now;

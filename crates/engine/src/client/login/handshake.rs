@@ -510,15 +510,8 @@ impl Engine {
         }
         self.prepared().forget_all(key);
         let client = &mut self.clients[key];
-        client.transaction.unstarted = None;
-        client.session.pins = crate::session::pins::Pins::NONE;
-        client.session.named_resources = None;
-        client.session.variables = None;
-        client.session.wait_timeout = None;
-        client.session.trackers = None;
         self.client_memory.sessions.give_back(&mut client.memory.session);
-        client.session.unreported = None;
-        let (identity, session) = (client.identity.take(), client.session.id.take());
+        let (identity, session) = (client.identity.take(), client.session.end());
         if let Some(identity) = identity {
             self.views.measures.logged_in = self.views.measures.logged_in.saturating_sub(1);
             self.release_identity(identity);

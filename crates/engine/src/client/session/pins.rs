@@ -75,7 +75,7 @@ impl Client {
             let statement = &request.statement;
             self.session.status.contains(StatusFlags::AUTOCOMMIT)
                 && !self.in_transaction()
-                && self.transaction.unstarted.is_none()
+                && self.session.unstarted().is_none()
                 && !statement.several
                 && statement.transaction.is_none()
                 && self.pins_of(request, settings, servers, sessions).is_empty()

@@ -6,6 +6,7 @@ use sql::Effects;
 use wire::StatusFlags;
 
 use crate::client::ClientSession;
+use crate::client::session::transaction::Unstarted;
 use crate::session::pins::Pins;
 use crate::session::unreported::cannot_wait;
 
@@ -82,6 +83,24 @@ impl ClientSession {
     /// Returns the server's latest flags about the session.
     pub(crate) fn status(&self) -> StatusFlags {
         self.status
+    }
+
+    /// Returns the transaction that the client has begun, and that no backend knows of yet.
+    pub(crate) fn unstarted(&self) -> Option<Unstarted> {
+        self.unstarted
+    }
+
+    /// Notes that the server knows of the client's transaction now.
+    pub(crate) fn transaction_started(&mut self) {
+        if let Some(unstarted) = self.unstarted.take() {
+            self.status |= unstarted.status();
+        }
+    }
+
+    /// Notes that the session is in no transaction any more, whether its server knew of the transaction or not.
+    pub(in crate::client) fn is_rolled_back(&mut self) {
+        self.unstarted = None;
+        self.status = self.status.without(StatusFlags::IN_TRANS).without(StatusFlags::IN_TRANS_READONLY);
     }
 
     /// Takes in the server's flags about the session. Flags about the answer itself are left out.

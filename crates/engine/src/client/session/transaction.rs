@@ -8,8 +8,6 @@ use wire::StatusFlags;
 pub(crate) struct Transaction {
     /// The time at which the transaction began.
     pub(in crate::client) since: Instant,
-    /// Set where the client has begun the transaction, and no backend knows of that yet.
-    pub(crate) unstarted: Option<Unstarted>,
     /// The place in the order of all arrivals at which the transaction began.
     pub(crate) began: u64,
     /// True where the transaction may have changed or locked something.
@@ -22,14 +20,7 @@ pub(crate) struct Transaction {
 
 impl Transaction {
     pub(in crate::client) fn new(now: Instant) -> Self {
-        Self {
-            since: now,
-            unstarted: None,
-            began: 0,
-            holds_locks: false,
-            blocks_others: false,
-            contends: false,
-        }
+        Self { since: now, began: 0, holds_locks: false, blocks_others: false, contends: false }
     }
 
     /// A transaction begins.
