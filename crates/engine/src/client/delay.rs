@@ -56,7 +56,8 @@ impl DelayedStatements {
             let delayed = self.0.pop_front()?;
             // It may have been killed or have gone, and the client may have come to its next statement since.
             let waits = clients.find(delayed.client).is_some_and(|client| {
-                matches!(client.phase(), Phase::Queued) && client.transaction.began == delayed.standing.began
+                matches!(client.phase(), Phase::Queued)
+                    && client.transaction.began() == delayed.standing.began
             });
             if waits {
                 return Some(delayed);

@@ -21,7 +21,7 @@ use super::memory::backpressure::Backpressure;
 use super::memory::bytes_held::{ClientMemory, Counted};
 use super::memory::sent_ahead::SentAhead;
 use super::session::priority::Priority;
-use super::session::transaction::{Transaction, Unstarted};
+use super::session::transaction::{Locks, Transaction, Unstarted};
 use super::state::State;
 use super::{Client, ClientSession, LossKind, MemoryOfClient, Phase, UntoldLoss};
 use crate::accounts::Identities;
@@ -496,12 +496,12 @@ impl FrozenActivity {
 
 impl Transaction {
     fn freeze(self, common: &Common<'_>) -> FrozenTransaction {
-        let Self { since, began, holds_locks, blocks_others, contends } = self;
+        let Self { since, began, locks: Locks { held, awaited }, contends } = self;
         FrozenTransaction {
             since: common.distance(since),
             arrivals_since: common.arrivals.saturating_sub(began),
-            holds_locks,
-            blocks_others,
+            holds_locks: held,
+            blocks_others: awaited,
             contends,
         }
     }
@@ -513,8 +513,7 @@ impl FrozenTransaction {
         Transaction {
             since: since.from(common.now),
             began: common.arrivals.saturating_sub(arrivals_since),
-            holds_locks,
-            blocks_others,
+            locks: Locks { held: holds_locks, awaited: blocks_others },
             contends,
         }
     }

@@ -71,7 +71,7 @@ impl Holders {
             *self.pins.entry(reason).or_default() += 1;
         }
         self.lock_holders +=
-            u64::from(client.transaction.holds_locks || client.session.pins().may_hold_locks());
+            u64::from(client.transaction.holds_locks() || client.session.pins().may_hold_locks());
         self.blocking += u64::from(client.transaction.blocks_others());
     }
 }

@@ -232,7 +232,7 @@ impl Tables<'_> {
                 .and_then(shown_text),
             input: client.input.len() + request.map_or(0, |request| request.bytes()),
             session_state: session.map(|(number, _)| number),
-            holds_locks: client.transaction.holds_locks || client.session.pins().may_hold_locks(),
+            holds_locks: client.transaction.holds_locks() || client.session.pins().may_hold_locks(),
             blocks_others: client.transaction.blocks_others(),
             lock_wait: answers.and_then(|backend| self.lock_wait_view(backend)),
             killed: client.loss.killed,

@@ -242,7 +242,7 @@ impl Coalescing<'_> {
 
     /// Queues the statement of a client that holds nothing, and has waited since then.
     fn queue_alone(&mut self, key: ClientKey, lane: Lane, since: Instant) {
-        let began = self.clients[key].transaction.began;
+        let began = self.clients[key].transaction.began();
         let standing = Standing { in_transaction: false, holds_locks: false, blocks_others: false, began };
         let arriving = Arriving::new_work(since, key, lane, standing);
         self.scheduling.queue_for_share(&self.parties, self.clients, self.servers, &arriving);

@@ -138,7 +138,7 @@ impl Scheduling {
     pub(in crate::backend) fn queue_again(&mut self, now: Instant, key: ClientKey, client: &mut Client) {
         client.backend = None;
         client.queue_again();
-        let began = client.transaction.began;
+        let began = client.transaction.began();
         let request = client.request.as_mut().expect("looked at by the caller");
         request.prepared = false;
         request.turn.starts_anew();

@@ -267,7 +267,7 @@ impl Scheduling {
             }
             let keeps_permit = clients[key].has_kept_permit(servers);
             let client = &mut clients[key];
-            let (holds, began) = (client.backend.is_some(), client.transaction.began);
+            let (holds, began) = (client.backend.is_some(), client.transaction.began());
             let request = client.request.as_mut().expect("looked at");
             if keeps_permit {
                 request.turn.waits_for_no_permit();

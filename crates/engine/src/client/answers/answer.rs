@@ -67,8 +67,7 @@ impl Client {
         self.end_statement();
         self.loss.kind = None;
         self.session.is_rolled_back();
-        self.transaction.holds_locks = false;
-        self.transaction.blocks_others = false;
+        self.transaction.is_rolled_back();
         self.session.aftermath.insert_id_lost();
     }
 

@@ -88,17 +88,15 @@ impl Client {
         let beyond = self.session.pins.may_hold_locks();
         let transaction = &mut self.transaction;
         if !in_transaction && !beyond {
-            transaction.began = scheduler.arrival();
-            transaction.holds_locks = false;
-            transaction.blocks_others = false;
+            transaction.arrives(scheduler.arrival());
         }
         let standing = Standing {
             in_transaction,
-            holds_locks: beyond || transaction.holds_locks,
-            blocks_others: transaction.blocks_others,
-            began: transaction.began,
+            holds_locks: beyond || transaction.holds_locks(),
+            blocks_others: transaction.blocks_others(),
+            began: transaction.began(),
         };
-        transaction.holds_locks |= request.may_lock();
+        transaction.note_locks(request.may_lock());
         standing
     }
 }

@@ -6,21 +6,27 @@ use wire::StatusFlags;
 /// A client's transaction, as far as it is known: the open one, or the one that its latest statement was by itself.
 #[derive(Debug)]
 pub(crate) struct Transaction {
-    /// The time at which the transaction began.
+    /// The time at which the transaction began. It says something while the server's flags tell of a transaction.
     pub(in crate::client) since: Instant,
     /// The place in the order of all arrivals at which the transaction began.
-    pub(crate) began: u64,
-    /// True where the transaction may have changed or locked something.
-    pub(crate) holds_locks: bool,
-    /// True where others wait for what the transaction holds.
-    pub(in crate::client) blocks_others: bool,
+    pub(in crate::client) began: u64,
+    pub(in crate::client) locks: Locks,
     /// True where the transaction has, or the one before it had, a statement of a contended kind, see [`crate::backend::scheduling::contended`].
     pub(in crate::client) contends: bool,
 }
 
+/// The locks of a transaction. The next transaction has none at its beginning.
+#[derive(Debug, Default)]
+pub(in crate::client) struct Locks {
+    /// True where the transaction may have changed or locked something.
+    pub(in crate::client) held: bool,
+    /// True where others wait for what the transaction holds.
+    pub(in crate::client) awaited: bool,
+}
+
 impl Transaction {
     pub(in crate::client) fn new(now: Instant) -> Self {
-        Self { since: now, began: 0, holds_locks: false, blocks_others: false, contends: false }
+        Self { since: now, began: 0, locks: Locks::default(), contends: false }
     }
 
     /// A transaction begins.
@@ -43,19 +49,44 @@ impl Transaction {
         std::mem::take(&mut self.contends)
     }
 
+    /// A statement arrives at this place in the order of all arrivals, and finds its client with no locks.
+    pub(in crate::client) fn arrives(&mut self, began: u64) {
+        (self.began, self.locks) = (began, Locks::default());
+    }
+
+    /// The transaction has gone, and was not committed.
+    pub(in crate::client) fn is_rolled_back(&mut self) {
+        self.locks = Locks::default();
+    }
+
+    /// A statement of the transaction may change or lock something, or it does neither.
+    pub(in crate::client) fn note_locks(&mut self, may_lock: bool) {
+        self.locks.held |= may_lock;
+    }
+
     /// The server was asked whether others wait for what the transaction holds. Returns true where it blocks them since then.
     pub(crate) fn note_others(&mut self, wait: bool) -> bool {
-        std::mem::replace(&mut self.blocks_others, wait) != wait && wait
+        std::mem::replace(&mut self.locks.awaited, wait) != wait && wait
     }
 
     /// The client holds nothing any longer.
     pub(crate) fn blocks_nobody(&mut self) {
-        self.blocks_others = false;
+        self.locks.awaited = false;
     }
 
     /// Says whether others wait for what the transaction holds.
     pub(crate) fn blocks_others(&self) -> bool {
-        self.blocks_others
+        self.locks.awaited
+    }
+
+    /// Says whether the transaction may have changed or locked something.
+    pub(crate) fn holds_locks(&self) -> bool {
+        self.locks.held
+    }
+
+    /// Returns the place in the order of all arrivals at which the transaction began.
+    pub(crate) fn began(&self) -> u64 {
+        self.began
     }
 }
 

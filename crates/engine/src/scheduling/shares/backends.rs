@@ -44,7 +44,7 @@ impl Scheduling {
         let since = request.turn.arrived_at();
         // Whether its kind waits for locks is seen once its turn has come again.
         let lane = request.turn.lane().filter(|&lane| lane == Lane::Long).unwrap_or(Lane::Low);
-        let standing = Standing { began: client.transaction.began, ..Standing::default() };
+        let standing = Standing { began: client.transaction.began(), ..Standing::default() };
         let identity = client.identity.expect("whose user has a share");
         let usage = parties.logins.identities.usage(identity, &parties.pool.workers.users).clone();
         let user = parties.flow_of(client).user;
