@@ -157,8 +157,8 @@ pub(crate) fn check_holders(
     let definitions = sessions.definitions.holder_counts();
     let count = definitions.iter().map(|(&id, &(holders, _))| (id, holders)).collect::<BTreeMap<_, _>>();
     assert_eq!(count, held, "who holds definitions");
-    let of_clients = clients.iter().filter_map(|(_, client)| client.session.id);
-    let of_backends = backends().map(|backend| backend.session.id);
+    let of_clients = clients.iter().filter_map(|(_, client)| client.session.id());
+    let of_backends = backends().map(|backend| backend.session.id());
     let of_definitions = definitions.values().map(|&(_, session)| session);
     let of_answers = sessions.known_answers.states();
     let held = counted(of_clients.chain(of_backends).chain(of_definitions).chain(of_answers));

@@ -25,7 +25,7 @@ use std::rc::Rc;
 use known_answers::KnownAnswers;
 use statements::{DefinitionId, Definitions};
 
-pub(crate) use table::{SessionId, Sessions};
+pub(crate) use table::{SessionHold, SessionId, Sessions};
 
 /// Session states, definitions and known answers of all clients and backends. Each is stored once.
 #[derive(Default)]

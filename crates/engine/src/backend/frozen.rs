@@ -251,7 +251,7 @@ impl Common<'_> {
 impl BackendSession {
     fn freeze(self, common: &mut Common<'_>) -> FrozenSession {
         let Self {
-            id,
+            held,
             variables,
             wait_timeout,
             trackers,
@@ -261,8 +261,8 @@ impl BackendSession {
             diagnostics_area,
         } = self;
         let prepared = prepared.freeze(common.sessions);
-        let state = common.sessions.states.state(id).clone();
-        common.sessions.states.release(id);
+        let state = common.sessions.states.state(held.id()).clone();
+        common.sessions.states.release(held);
         FrozenSession {
             state,
             variables: variables.map(|variables| (*variables).clone()),
@@ -288,10 +288,10 @@ impl FrozenSession {
             failed,
             diagnostics_area,
         } = self;
-        let id = common.sessions.states.hold(state);
+        let held = common.sessions.states.hold(state);
         let prepared = Prepared::thawed(prepared, common.sessions, common.lex_mode);
         BackendSession {
-            id,
+            held,
             variables: variables.map(Into::into),
             wait_timeout,
             trackers,

@@ -29,7 +29,7 @@ use crate::server::login::{Established, ServerLogin};
 use crate::server::stored_code::{CodeChange, Hidden};
 use crate::session::user_variables::Variables;
 use crate::session::wait_timeout::WaitTimeout;
-use crate::session::{Charset, SessionId, SessionState};
+use crate::session::{Charset, SessionHold, SessionId, SessionState};
 use crate::workers::account_connections::AccountConnection;
 use crate::workers::places::Origin;
 use crate::workers::serving::ServedClient;
@@ -95,7 +95,7 @@ pub(crate) struct BackendAccount {
     began_at: u64,
     /// Time from which on the backend has been the identity's.
     held_since: Instant,
-    #[expect(dead_code, reason = "the connection is one of the account's for as long as this is there")]
+    /// The connection is one of the account's for as long as this is there.
     connection: AccountConnection,
     /// The user of the room that the server has for the backend, once it is closed.
     successor: Successor,
@@ -131,8 +131,8 @@ pub(crate) struct BackendLogin {
 
 /// The session on the server's side of a backend.
 pub(crate) struct BackendSession {
-    /// Number of the session state.
-    pub(crate) id: SessionId,
+    /// The hold on the session state.
+    held: SessionHold,
     /// The user variables, as far as they are carried.
     pub(crate) variables: Variables,
     /// The `wait_timeout` that the backend's holder has set. None on a backend that nobody holds.
@@ -441,6 +441,18 @@ impl Change {
         const NAMES: [&[u8]; 4] =
             [b"transaction_isolation", b"transaction_read_only", b"tx_isolation", b"tx_read_only"];
         matches!(self, Self::Variable { name, .. } if NAMES.iter().any(|known| name.eq_ignore_ascii_case(known)))
+    }
+}
+
+impl BackendSession {
+    /// Returns the number of the session state.
+    pub(crate) fn id(&self) -> SessionId {
+        self.held.id()
+    }
+
+    /// Gives the session another state. Returns the hold on the one before, to be given up.
+    fn becomes(&mut self, held: SessionHold) -> SessionHold {
+        std::mem::replace(&mut self.held, held)
     }
 }
 

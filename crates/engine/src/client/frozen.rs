@@ -390,7 +390,7 @@ impl MemoryOfClient {
 impl ClientSession {
     fn freeze(self, common: &mut Common<'_>) -> FrozenSession {
         let Self {
-            id,
+            held,
             pins,
             variables,
             wait_timeout,
@@ -403,9 +403,9 @@ impl ClientSession {
             statements,
         } = self;
         let statements = statements.map(|statements| statements.freeze(common));
-        let state = id.map(|id| {
-            let state = common.sessions.states.state(id).clone();
-            common.sessions.states.release(id);
+        let state = held.map(|held| {
+            let state = common.sessions.states.state(held.id()).clone();
+            common.sessions.states.release(held);
             state
         });
         FrozenSession {
@@ -449,10 +449,10 @@ impl FrozenSession {
         let variables = variables.map(|variables| {
             standing.filter(|standing| ***standing == variables).cloned().unwrap_or_else(|| variables.into())
         });
-        let id = state.map(|state| common.sessions.states.hold(state));
+        let held = state.map(|state| common.sessions.states.hold(state));
         let statements = statements.map(|statements| Box::new(statements.thaw(common)));
         ClientSession {
-            id,
+            held,
             pins,
             variables,
             wait_timeout,

@@ -49,7 +49,7 @@ use crate::session::trackers::Trackers;
 use crate::session::unreported::Unreported;
 use crate::session::user_variables::Variables;
 use crate::session::wait_timeout::WaitTimeout;
-use crate::session::{SessionId, Sessions};
+use crate::session::{SessionHold, SessionId, Sessions};
 use commands::statements::ClientStatements;
 use login::of_client::ClientLogin;
 use login::security::Security;
@@ -93,8 +93,8 @@ pub(crate) struct Client {
 
 /// The session of a client. The session goes with the client from backend to backend.
 pub(crate) struct ClientSession {
-    /// The session's state. Set once the client has logged in.
-    pub(crate) id: Option<SessionId>,
+    /// The hold on the session's state. Set once the client has logged in.
+    held: Option<SessionHold>,
     pins: Pins,
     /// The client's user variables, as far as Onramp carries them.
     pub(crate) variables: Variables,
@@ -197,7 +197,7 @@ impl Client {
 impl ClientSession {
     fn new() -> Self {
         Self {
-            id: None,
+            held: None,
             pins: Pins::NONE,
             variables: None,
             wait_timeout: None,
@@ -211,18 +211,32 @@ impl ClientSession {
         }
     }
 
-    /// Resets the session. A reset leaves the session's id and, of the aftermath, what a reset does not touch. The
+    /// Resets the session. A reset leaves the session's state and, of the aftermath, what a reset does not touch. The
     /// prepared statements stay too, and the caller looks after them.
     pub(crate) fn reset(&mut self, status: StatusFlags) {
         let (aftermath, statements) = (self.aftermath.of_reset(), self.statements.take());
-        *self = Self { id: self.id, status, aftermath, statements, ..Self::new() };
+        let held = self.held.take();
+        *self = Self { held, status, aftermath, statements, ..Self::new() };
     }
 
-    /// Ends the session: another one follows, or none. Returns its id. What is left is for the next one to reset.
-    fn end(&mut self) -> Option<SessionId> {
-        let Self { id, status, aftermath, statements, .. } = std::mem::replace(self, Self::new());
+    /// Ends the session: another one follows, or none. Returns the hold on its state, to be given up. What is left is for the next one to
+    /// reset.
+    #[must_use]
+    fn end(&mut self) -> Option<SessionHold> {
+        let Self { held, status, aftermath, statements, .. } = std::mem::replace(self, Self::new());
         *self = Self { status, aftermath, statements, ..Self::new() };
-        id
+        held
+    }
+
+    /// Returns the number of the session's state. `None` as long as the client has not logged in.
+    pub(crate) fn id(&self) -> Option<SessionId> {
+        self.held.as_ref().map(SessionHold::id)
+    }
+
+    /// Gives the session another state. Returns the hold on the one before, to be given up.
+    #[must_use]
+    pub(crate) fn becomes(&mut self, held: SessionHold) -> Option<SessionHold> {
+        self.held.replace(held)
     }
 }
 
@@ -276,7 +290,7 @@ impl Client {
 
     /// Returns the mode in which the client's texts are read, which follows from its own session and from the server's facts.
     pub(crate) fn lex_mode(&self, sessions: &Sessions, server: &Server) -> sql::LexMode {
-        let session = self.session.id.expect("a client with commands has logged in");
+        let session = self.session.id().expect("a client with commands has logged in");
         let facts = server.facts.as_ref().expect("nobody logs in before the server is known");
         let mode = sessions.lex_mode(session, facts.lex_mode);
         // The server says of this one in each OK whether it is in force.
@@ -286,7 +300,7 @@ impl Client {
 
     /// Returns the client's default schema.
     pub(crate) fn schema<'a>(&self, sessions: &'a Sessions) -> Option<&'a [u8]> {
-        sessions.state(self.session.id?).schema.as_deref()
+        sessions.state(self.session.id()?).schema.as_deref()
     }
 
     /// Says whether the client's transaction has kept a permit, so that its statements need none of their own.

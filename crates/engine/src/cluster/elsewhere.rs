@@ -198,7 +198,8 @@ mod tests {
         let mut state = SessionState::default();
         state.charset.client = (*b"utf8mb4").into();
         let client = &mut engine.clients[client_key(0)];
-        client.session.id = Some(engine.sessions.states.hold(state));
+        let before = client.session.becomes(engine.sessions.states.hold(state)).expect("it has logged in");
+        engine.sessions.states.release(before);
         client.session.status_told(StatusFlags::AUTOCOMMIT);
         if in_transaction {
             client.session.status_told(client.session.status().with(StatusFlags::IN_TRANS));

@@ -201,7 +201,7 @@ impl Tables<'_> {
         let request = client.request.as_deref();
         let answers = backend.filter(|backend| backend.answers(key));
         let session =
-            client.session.id.map(|session| (session.number(), self.sessions.states.state(session)));
+            client.session.id().map(|session| (session.number(), self.sessions.states.state(session)));
         let schema = session.as_ref().and_then(|(_, state)| state.schema.as_deref());
         let by = self.scheduling.holdups.now();
         let lacks = |queue| if queue == Queue::Long { by.long } else { by.others };
@@ -263,7 +263,7 @@ impl Tables<'_> {
         let holder = backend.holder().and_then(|client| self.clients.get(client));
         let busy = !backend.in_flight.is_empty();
         let state = backend.state(holder.is_some());
-        let session = self.sessions.states.state(backend.session.id);
+        let session = self.sessions.states.state(backend.session.id());
         BackendView {
             server: self.server_of(backend),
             thread_id: Some(backend.login.thread_id).filter(|&id| id > 0),
@@ -275,7 +275,7 @@ impl Tables<'_> {
             running: (busy && backend.is_ready()).then(|| self.now.since(backend.first.since)),
             idle: (!busy && holder.is_none() || !backend.is_ready()).then(|| self.now.since(backend.since)),
             schema: session.schema.as_deref().map(lossy),
-            session_state: backend.session.id.number(),
+            session_state: backend.session.id().number(),
             paused: backend.paused,
             in_transaction: backend.holds_transaction(self.clients),
             lock_wait: self.lock_wait_view(backend),

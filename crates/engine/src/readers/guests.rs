@@ -16,7 +16,7 @@ use crate::ids::ClientKey;
 use crate::request::Request;
 use crate::server::Server;
 use crate::session::aftermath::Aftermath;
-use crate::session::{SessionId, SessionState};
+use crate::session::{SessionHold, SessionState};
 
 /// A client and its statement, as plain data: all that another engine needs to know of them.
 pub(crate) struct Guest {
@@ -45,14 +45,15 @@ impl Guest {
         &mut self,
         now: Instant,
         identity: IdentityId,
-        session: SessionId,
+        session: SessionHold,
         tickets: u32,
     ) -> Client {
         let mut client = Client::new(self.connection, self.peer, self.id, now);
         client.capabilities = self.capabilities;
         client.login.collation = self.collation;
         client.identity = Some(identity);
-        client.session.id = Some(session);
+        let before = client.session.becomes(session);
+        debug_assert!(before.is_none(), "a new client has no session yet");
         client.session.aftermath = std::mem::take(&mut self.aftermath);
         client.session.status_told(self.status);
         client.priority = self.priority;

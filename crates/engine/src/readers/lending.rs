@@ -123,7 +123,7 @@ impl Engine {
         let client = &self.clients[key];
         let identity = client.identity.expect("a client with requests has logged in");
         let identity = self.logins.identities.identity(identity);
-        let session = client.session.id.expect("likewise");
+        let session = client.session.id().expect("likewise");
         let mut state = self.sessions.states.state(session).clone();
         self.readers.all[place].given.give(&mut state);
         let guest = Guest {

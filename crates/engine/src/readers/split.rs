@@ -118,7 +118,7 @@ impl Splitting<'_> {
             && client.session.trackers.is_none()
             && client.loss.kind.is_none()
             && client.session.statements.as_ref().is_none_or(|statements| statements.answered.is_none());
-        let state = client.session.id.map(|session| self.sessions.states.state(session));
+        let state = client.session.id().map(|session| self.sessions.states.state(session));
         // What it writes does not get to any replica, and its reads are to see it.
         let unlogged: [&[u8]; 2] = [b"sql_log_bin", b"wsrep_on"];
         let is_logged =

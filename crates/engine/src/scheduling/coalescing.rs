@@ -189,7 +189,7 @@ impl Coalescing<'_> {
         let client = &self.clients[key];
         let Some(leader) = self.clients.get(group.leader) else { return false };
         group.lane == request.turn.lane()
-            && client.session.id == leader.session.id
+            && client.session.id() == leader.session.id()
             && client.identity == leader.identity
             && client.capabilities == leader.capabilities
             && client.session.trackers == leader.session.trackers
@@ -200,7 +200,7 @@ impl Coalescing<'_> {
     /// compared then, and the same in every run.
     fn hash_of(&self, key: ClientKey, request: &Request) -> u64 {
         let client = &self.clients[key];
-        let mut hash = u64::from(client.session.id.map_or(0, |session| session.number()));
+        let mut hash = u64::from(client.session.id().map_or(0, |session| session.number()));
         let mut fold = |bits: u64| hash = (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         fold(client.capabilities.0);
         fold(u64::from(client.identity.map_or(0, |identity| identity.number())));

@@ -44,11 +44,11 @@ impl FrozenDefinition {
     /// Copies a definition. Its holder goes on holding it.
     pub(crate) fn of(id: DefinitionId, sessions: &SessionTables) -> Self {
         // Lists of types go with those who have sent them.
-        let Definition { text, session, parameters, template, types: _, holders: _ } =
+        let Definition { text, held, parameters, template, types: _, holders: _ } =
             sessions.definitions.get(id);
         Self {
             text: Box::from(&**text),
-            state: sessions.states.state(*session).clone(),
+            state: sessions.states.state(held.id()).clone(),
             parameters: *parameters,
             template: FrozenTemplate::of(template.clone()),
         }
@@ -58,13 +58,9 @@ impl FrozenDefinition {
     pub(crate) fn thaw(self, sessions: &mut SessionTables, server: LexMode) -> DefinitionId {
         let Self { text, state, parameters, template } = self;
         let session = sessions.states.hold(state);
-        let mode = sessions.states.lex_mode(session, server);
+        let mode = sessions.states.lex_mode(session.id(), server);
         let template = template.thaw(|| LargeDefinition::of_text(&text, mode));
-        let (id, unused) = sessions.definitions.hold(session, text.into(), parameters, template);
-        if let Some(session) = unused {
-            sessions.states.release(session);
-        }
-        id
+        sessions.hold_definition(session, text.into(), parameters, template)
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use wire::StatusFlags;
 
-use crate::session::table::{SessionId, Sessions};
+use crate::session::table::{SessionHold, SessionId, Sessions};
 use crate::session::wait_timeout::WaitTimeout;
 
 /// The number of answers that are remembered. An application says a few texts in each of a few states, and a host of
@@ -45,27 +45,39 @@ impl KnownQuestion {
 
 /// The answer to a statement in one state. The states in it are held for it.
 struct KnownAnswer {
-    before: State,
-    answer: Answer,
+    before: HeldState,
+    answer: HeldAnswer,
     used: u64,
 }
 
+/// An answer as it is kept, with a hold on its state.
+enum HeldAnswer {
+    Set { after: HeldState, changes: Rc<[u8]> },
+    Show(Rc<[u8]>),
+}
+
+impl HeldAnswer {
+    fn of(answer: Answer, sessions: &mut Sessions) -> Self {
+        match answer {
+            Answer::Set { after, changes } => Self::Set { after: after.held(sessions), changes },
+            Answer::Show(packets) => Self::Show(packets),
+        }
+    }
+
+    fn answer(&self) -> Answer {
+        match self {
+            Self::Set { after, changes } => Answer::Set { after: after.state(), changes: Rc::clone(changes) },
+            Self::Show(packets) => Answer::Show(Rc::clone(packets)),
+        }
+    }
+}
+
 /// An answer that a statement has got.
-#[derive(Clone)]
 pub(crate) enum Answer {
     /// An OK that tells of these changes, and this state.
     Set { after: State, changes: Rc<[u8]> },
     /// The packets.
     Show(Rc<[u8]>),
-}
-
-impl Answer {
-    fn state(&self) -> Option<State> {
-        match self {
-            Self::Set { after, .. } => Some(*after),
-            Self::Show(_) => None,
-        }
-    }
 }
 
 /// The state that an answer depends on, and that it changes: session state, and the flags that are about the session.
@@ -76,11 +88,46 @@ pub(crate) struct State {
     pub(crate) wait_timeout: WaitTimeout,
 }
 
+impl State {
+    /// Holds the state, for as long as an answer depends on it.
+    pub(crate) fn held(self, sessions: &mut Sessions) -> HeldState {
+        let Self { session, status, wait_timeout } = self;
+        HeldState { session: sessions.hold_again(session), status, wait_timeout }
+    }
+}
+
+/// A state that is held, see [`State`].
+#[must_use = "a state that nobody gives up stays for ever"]
+pub(crate) struct HeldState {
+    session: SessionHold,
+    status: StatusFlags,
+    wait_timeout: WaitTimeout,
+}
+
+impl HeldState {
+    /// Returns the state without the hold on it.
+    pub(crate) fn state(&self) -> State {
+        State { session: self.session.id(), status: self.status, wait_timeout: self.wait_timeout }
+    }
+
+    /// Gives the hold on the state up.
+    pub(crate) fn release(self, sessions: &mut Sessions) {
+        sessions.release(self.session);
+    }
+}
+
 impl KnownAnswer {
+    fn release(self, sessions: &mut Sessions) {
+        self.before.release(sessions);
+        if let HeldAnswer::Set { after, .. } = self.answer {
+            after.release(sessions);
+        }
+    }
+
     fn bytes(&self) -> usize {
         let said = match &self.answer {
-            Answer::Set { changes, .. } => changes.len(),
-            Answer::Show(packets) => packets.len(),
+            HeldAnswer::Set { changes, .. } => changes.len(),
+            HeldAnswer::Show(packets) => packets.len(),
         };
         // Vectors that grow are at least half full.
         said + 2 * size_of::<Self>()
@@ -95,26 +142,23 @@ fn bytes_of_text(text: &[u8]) -> usize {
 impl KnownAnswers {
     /// The server's answer to this text in this state.
     pub(crate) fn get(&mut self, text: &[u8], before: State) -> Option<Answer> {
-        let known = self.by_text.get_mut(text)?.iter_mut().find(|known| known.before == before)?;
+        let known = self.by_text.get_mut(text)?.iter_mut().find(|known| known.before.state() == before)?;
         self.uses += 1;
         known.used = self.uses;
-        Some(known.answer.clone())
+        Some(known.answer.answer())
     }
 
-    /// Remembers an answer; `before` is held for us already.
-    pub(crate) fn insert(&mut self, sessions: &mut Sessions, text: &[u8], before: State, answer: Answer) {
-        if self.get(text, before).is_some() {
-            return sessions.release(before.session);
+    /// Remembers the answer in a state.
+    pub(crate) fn insert(&mut self, sessions: &mut Sessions, text: &[u8], before: HeldState, answer: Answer) {
+        if self.get(text, before.state()).is_some() {
+            return before.release(sessions);
         }
         if self.count == MOST {
             self.forget_oldest(sessions);
         }
         self.count += 1;
         self.uses += 1;
-        if let Some(after) = answer.state() {
-            sessions.hold_again(after.session);
-        }
-        let known = KnownAnswer { before, answer, used: self.uses };
+        let known = KnownAnswer { before, answer: HeldAnswer::of(answer, sessions), used: self.uses };
         self.bytes += known.bytes();
         match self.by_text.get_mut(text) {
             Some(others) => others.push(known),
@@ -128,7 +172,11 @@ impl KnownAnswers {
     /// The session states that are held for answers, each as often as it is.
     pub(crate) fn states(&self) -> impl Iterator<Item = SessionId> {
         let known = self.by_text.values().flatten();
-        known.flat_map(|it| [Some(it.before), it.answer.state()]).flatten().map(|state| state.session)
+        let states = known.flat_map(|it| match &it.answer {
+            HeldAnswer::Set { after, .. } => [Some(&it.before), Some(after)],
+            HeldAnswer::Show(_) => [Some(&it.before), None],
+        });
+        states.flatten().map(|state| state.session.id())
     }
 
     fn forget_oldest(&mut self, sessions: &mut Sessions) {
@@ -137,14 +185,18 @@ impl KnownAnswers {
     }
 
     fn retain(&mut self, sessions: &mut Sessions, keep: impl Fn(&KnownAnswer) -> bool) {
-        for known in self.by_text.values().flatten().filter(|known| !keep(known)) {
-            sessions.release(known.before.session);
-            if let Some(after) = known.answer.state() {
-                sessions.release(after.session);
-            }
-        }
         self.by_text.retain(|_, list| {
-            list.retain(&keep);
+            // Most lists stay as they are.
+            if list.iter().all(&keep) {
+                return true;
+            }
+            for known in std::mem::take(list) {
+                if keep(&known) {
+                    list.push(known);
+                } else {
+                    known.release(sessions);
+                }
+            }
             !list.is_empty()
         });
         self.count = self.by_text.values().map(Vec::len).sum();
@@ -169,22 +221,24 @@ pub(crate) mod tests {
     use super::*;
     use crate::session::SessionState;
 
-    pub(crate) fn state(sessions: &mut Sessions, value: &str) -> State {
+    pub(crate) fn state(sessions: &mut Sessions, value: &str) -> HeldState {
         let mut state = SessionState::default();
         state.set_variable(b"time_zone", value.as_bytes());
-        State { session: sessions.hold(state), status: StatusFlags::AUTOCOMMIT, wait_timeout: None }
+        HeldState { session: sessions.hold(state), status: StatusFlags::AUTOCOMMIT, wait_timeout: None }
     }
 
-    pub(crate) fn set(after: State) -> Answer {
-        Answer::Set { after, changes: (*b"changes").into() }
+    pub(crate) fn set(after: &HeldState) -> Answer {
+        Answer::Set { after: after.state(), changes: (*b"changes").into() }
     }
 
     #[test]
     fn an_answer_holds_for_its_text_and_its_state() {
         let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
-        let (one, two) = (state(&mut sessions, "+01:00"), state(&mut sessions, "+02:00"));
-        known.insert(&mut sessions, b"to two", one, set(two));
-        assert!(known.get(b"to two", one).and_then(|answer| answer.state()) == Some(two));
+        let (held, after) = (state(&mut sessions, "+01:00"), state(&mut sessions, "+02:00"));
+        let (one, two) = (held.state(), after.state());
+        known.insert(&mut sessions, b"to two", held, set(&after));
+        after.release(&mut sessions);
+        assert!(matches!(known.get(b"to two", one), Some(Answer::Set { after, .. }) if after == two));
         assert!(known.get(b"to two", two).is_none() && known.get(b"to one", one).is_none());
         let other_status = State { status: StatusFlags(0), ..one };
         assert!(known.get(b"to two", other_status).is_none());
@@ -197,9 +251,9 @@ pub(crate) mod tests {
         for number in 0..=MOST {
             let (before, after) =
                 (state(&mut sessions, &number.to_string()), state(&mut sessions, &format!("after {number}")));
-            known.insert(&mut sessions, b"set", before, set(after));
-            sessions.release(after.session);
-            let first = *first.get_or_insert(before);
+            let first = *first.get_or_insert(before.state());
+            known.insert(&mut sessions, b"set", before, set(&after));
+            after.release(&mut sessions);
             assert!(known.get(b"set", first).is_some(), "what is used stays");
         }
         assert_eq!((known.count, sessions.len()), (MOST, 2 * MOST));
@@ -212,8 +266,8 @@ pub(crate) mod tests {
         let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
         for _ in 0..3 {
             let (before, after) = (state(&mut sessions, "before"), state(&mut sessions, "after"));
-            known.insert(&mut sessions, b"set", before, set(after));
-            sessions.release(after.session);
+            known.insert(&mut sessions, b"set", before, set(&after));
+            after.release(&mut sessions);
         }
         assert_eq!(known.count, 1);
         known.clear(&mut sessions);
@@ -223,8 +277,9 @@ pub(crate) mod tests {
     #[test]
     fn what_is_shown_holds_one_state() {
         let (mut sessions, mut known) = (Sessions::default(), KnownAnswers::default());
-        let one = state(&mut sessions, "+01:00");
-        known.insert(&mut sessions, b"select", one, Answer::Show((*b"packets").into()));
+        let held = state(&mut sessions, "+01:00");
+        let one = held.state();
+        known.insert(&mut sessions, b"select", held, Answer::Show((*b"packets").into()));
         assert!(matches!(known.get(b"select", one), Some(Answer::Show(packets)) if *packets == *b"packets"));
         assert!(known.bytes() > b"select".len() + b"packets".len());
         known.clear(&mut sessions);

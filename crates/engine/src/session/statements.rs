@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::server::stored_code::LargeDefinition;
-use crate::session::{SessionId, SessionTables};
+use crate::session::{SessionHold, SessionId, SessionTables};
 use sql::{Classification, Kind, RowsFound, SessionCall};
 
 /// The number of a stored definition.
@@ -24,8 +24,8 @@ pub(crate) struct TypesId(u16);
 pub(crate) struct Definition {
     /// The text as the server gets it.
     pub(crate) text: Rc<[u8]>,
-    /// The session state in which it is prepared, without what makes no difference to that.
-    pub(crate) session: SessionId,
+    /// The hold on the session state in which it is prepared, without what makes no difference to that.
+    pub(super) held: SessionHold,
     /// The number of parameters of the statement.
     pub(crate) parameters: u16,
     /// The effects of its execution, as of a text.
@@ -54,6 +54,21 @@ pub(crate) struct Template {
 }
 
 impl SessionTables {
+    /// The id of a definition, with one more holder. The definition takes over the hold on its session state.
+    pub(crate) fn hold_definition(
+        &mut self,
+        held: SessionHold,
+        text: Rc<[u8]>,
+        parameters: u16,
+        template: Template,
+    ) -> DefinitionId {
+        let (definition, unused) = self.definitions.hold(held, text, parameters, template);
+        if let Some(session) = unused {
+            self.states.release(session);
+        }
+        definition
+    }
+
     pub(crate) fn release_definition(&mut self, definition: DefinitionId) {
         if let Some(session) = self.definitions.release(definition) {
             self.states.release(session);
@@ -62,6 +77,11 @@ impl SessionTables {
 }
 
 impl Definition {
+    /// Returns the number of the session state in which the statement is prepared.
+    pub(crate) fn session(&self) -> SessionId {
+        self.held.id()
+    }
+
     /// The types of this number.
     pub(crate) fn types_of(&self, TypesId(place): TypesId) -> &[u8] {
         &self.types[usize::from(place)]
@@ -116,24 +136,24 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
-    /// The id of a definition, with one more holder. The session must be held for it; what comes back is for the caller to
-    /// release where the definition was there already.
-    pub(crate) fn hold(
+    /// The id of a definition, with one more holder. The definition takes over the hold on its session state, which comes back for the
+    /// caller to release where the definition was there already.
+    fn hold(
         &mut self,
-        session: SessionId,
+        held: SessionHold,
         text: Rc<[u8]>,
         parameters: u16,
         template: Template,
-    ) -> (DefinitionId, Option<SessionId>) {
-        let name = (session, text);
+    ) -> (DefinitionId, Option<SessionHold>) {
+        let name = (held.id(), text);
         if let Some(&id) = self.ids.get(&name) {
-            return (self.hold_again(id), Some(session));
+            return (self.hold_again(id), Some(held));
         }
         let (_, text) = &name;
         self.text_bytes += text.len() + template.bytes();
         let text = Rc::clone(text);
         let types = Vec::new();
-        let definition = Definition { text, session, parameters, template, types, holders: 1 };
+        let definition = Definition { text, held, parameters, template, types, holders: 1 };
         let index = self.entries.insert(definition);
         let id = DefinitionId(u32::try_from(index).expect("fewer definitions than memory has bytes"));
         self.ids.insert(name, id);
@@ -147,7 +167,7 @@ impl Definitions {
     }
 
     /// Gives up one hold on a definition. The last one frees the definition, and gets back the session state to release.
-    pub(crate) fn release(&mut self, id: DefinitionId) -> Option<SessionId> {
+    fn release(&mut self, id: DefinitionId) -> Option<SessionHold> {
         let entry = &mut self.entries[id.0 as usize];
         entry.holders -= 1;
         if entry.holders > 0 {
@@ -156,9 +176,8 @@ impl Definitions {
         let entry = self.entries.remove(id.0 as usize);
         let types = entry.types.iter().map(|types| types.len()).sum::<usize>();
         self.text_bytes -= entry.text.len() + entry.template.bytes() + types;
-        let session = entry.session;
-        self.ids.remove(&(session, entry.text));
-        Some(session)
+        self.ids.remove(&(entry.held.id(), entry.text));
+        Some(entry.held)
     }
 
     pub(crate) fn get(&self, id: DefinitionId) -> &Definition {
@@ -203,7 +222,7 @@ impl Definitions {
     /// The number of holders of each definition, and the session state that the definition holds.
     pub(crate) fn holder_counts(&self) -> BTreeMap<DefinitionId, (u32, SessionId)> {
         let id = |index| DefinitionId(u32::try_from(index).expect("fewer definitions than memory has bytes"));
-        self.entries.iter().map(|(index, it)| (id(index), (it.holders, it.session))).collect()
+        self.entries.iter().map(|(index, it)| (id(index), (it.holders, it.session()))).collect()
     }
 
     /// The number of definitions.
@@ -236,15 +255,15 @@ mod tests {
     #[test]
     fn equal_definitions_are_stored_once_and_freed_with_the_last_holder() {
         let (mut sessions, mut definitions) = (Sessions::default(), Definitions::default());
-        let session = sessions.hold(SessionState::default());
-        let (first, unused) = definitions.hold(session, (*b"SELECT ?").into(), 1, template());
+        let mut session = || sessions.hold(SessionState::default());
+        let (first, unused) = definitions.hold(session(), (*b"SELECT ?").into(), 1, template());
         assert_eq!(unused, None);
-        let (second, unused) = definitions.hold(session, (*b"SELECT ?").into(), 1, template());
-        assert_eq!((first, unused), (second, Some(session)));
-        let (other, _) = definitions.hold(session, (*b"SELECT 2").into(), 0, template());
+        let (second, unused) = definitions.hold(session(), (*b"SELECT ?").into(), 1, template());
+        assert_eq!((first, unused), (second, Some(session())));
+        let (other, _) = definitions.hold(session(), (*b"SELECT 2").into(), 0, template());
         assert!(other != first && definitions.len() == 2 && definitions.text_bytes() == 16);
         assert_eq!(definitions.release(first), None);
-        assert_eq!(definitions.release(second), Some(session));
+        assert_eq!(definitions.release(second), Some(session()));
         assert_eq!((definitions.len(), definitions.text_bytes()), (1, 8));
     }
 
@@ -260,7 +279,7 @@ mod tests {
         }
         assert_eq!(definitions.get(id).types.len(), MOST_TYPES);
         assert_eq!(definitions.text_bytes(), 8 + 2 * MOST_TYPES);
-        definitions.release(id);
+        assert!(definitions.release(id).is_some());
         assert_eq!(definitions.text_bytes(), 0);
     }
 
@@ -276,7 +295,7 @@ mod tests {
         definitions.types(id, &[8; 200], 8 + 400);
         assert!(definitions.types_id(id, &[8; 200]).is_some());
         definitions.client_statement_removed(id);
-        definitions.release(id);
+        assert!(definitions.release(id).is_some());
         assert_eq!(definitions.text_bytes(), 0);
     }
 }

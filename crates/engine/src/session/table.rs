@@ -16,6 +16,19 @@ impl SessionId {
     }
 }
 
+/// A hold on a stored session state. Whoever gives the hold up gives it to [`Sessions::release`], and has it no more: nobody can give up
+/// one twice. A hold that nobody has given up is found where holds are counted (`engine/invariants.rs`).
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a hold that nobody gives up keeps its state for ever"]
+pub(crate) struct SessionHold(SessionId);
+
+impl SessionHold {
+    /// Returns the number of the state, which says no more than that once the hold is given up.
+    pub(crate) fn id(&self) -> SessionId {
+        self.0
+    }
+}
+
 /// All session states. Each is stored once and counted.
 #[derive(Default)]
 pub(crate) struct Sessions {
@@ -43,8 +56,8 @@ impl Entry {
 }
 
 impl Sessions {
-    /// The id of a state, with one more holder.
-    pub(crate) fn hold(&mut self, state: SessionState) -> SessionId {
+    /// Holds a state.
+    pub(crate) fn hold(&mut self, state: SessionState) -> SessionHold {
         if let Some(&id) = self.ids.get(&state) {
             return self.hold_again(id);
         }
@@ -54,17 +67,17 @@ impl Sessions {
         let index = self.entries.insert(entry);
         let id = SessionId(u32::try_from(index).expect("fewer states than clients and backends"));
         self.ids.insert(state, id);
-        id
+        SessionHold(id)
     }
 
-    /// Adds a holder to a state that is held already.
-    pub(crate) fn hold_again(&mut self, id: SessionId) -> SessionId {
+    /// Holds a state once more that is held already.
+    pub(crate) fn hold_again(&mut self, id: SessionId) -> SessionHold {
         self.entries[id.0 as usize].holders += 1;
-        id
+        SessionHold(id)
     }
 
     /// Gives up one hold on a state. The last one frees the state.
-    pub(crate) fn release(&mut self, id: SessionId) {
+    pub(crate) fn release(&mut self, SessionHold(id): SessionHold) {
         let entry = &mut self.entries[id.0 as usize];
         entry.holders -= 1;
         if entry.holders == 0 {
@@ -153,8 +166,8 @@ mod tests {
         set.set_variable(b"sql_mode", b"ANSI_QUOTES");
         let has_it = sessions.hold(set);
         sessions.keep_values(&[(b"sql_mode".to_vec(), b"ANSI_QUOTES".to_vec())]);
-        assert_eq!(sessions.state(plain), sessions.state(has_it));
-        assert!(sessions.lex_mode(plain, sql::LexMode::default()).ansi_quotes);
+        assert_eq!(sessions.state(plain.id()), sessions.state(has_it.id()));
+        assert!(sessions.lex_mode(plain.id(), sql::LexMode::default()).ansi_quotes);
         let fresh = sessions.hold(SessionState::default());
         assert!(fresh != plain && fresh != has_it);
         for id in [plain, has_it, fresh] {
@@ -173,7 +186,7 @@ mod tests {
         assert_eq!(first, second);
         assert_eq!(sessions.len(), 1);
         sessions.release(first);
-        assert_eq!(sessions.state(second), &state);
+        assert_eq!(sessions.state(second.id()), &state);
         sessions.release(second);
         assert_eq!(sessions.len(), 0);
     }

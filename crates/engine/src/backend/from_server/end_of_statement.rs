@@ -16,7 +16,7 @@ const ANSWERS_OFTEN: Effects = Effects::ROUTINE.union(Effects::TEXT_PREPARE).uni
 impl Client {
     /// Says whether the server closes the connection behind a statement that has succeeded.
     pub(in crate::backend) fn ends_connection(&self, sessions: &Sessions, request: &Request) -> bool {
-        let session = self.session.id.map(|session| sessions.state(session));
+        let session = self.session.id().map(|session| sessions.state(session));
         let plain_end = matches!(
             request.statement.transaction,
             Some(TransactionCommand::Commit | TransactionCommand::Rollback)

@@ -277,13 +277,15 @@ impl Engine {
                 "its session state or transaction was lost",
             );
         }
-        let session = state.session.id.expect("a client with requests has logged in");
+        let session = state.session.id().expect("a client with requests has logged in");
         let Some(without) = self.sessions.states.state(session).without_refused(&error) else {
             let reason = "its session state cannot be set again";
             return self.close_client(client, ClosedFor::BackendLost, reason);
         };
-        self.clients[client].session.id = Some(self.sessions.states.hold(without));
-        self.sessions.states.release(session);
+        let without = self.sessions.states.hold(without);
+        if let Some(before) = self.clients[client].session.becomes(without) {
+            self.sessions.states.release(before);
+        }
         self.let_go(key, client);
     }
 
@@ -536,11 +538,12 @@ impl Engine {
         state.session.reset(facts.fresh_status());
         self.client_memory.sessions.give_back(&mut state.memory.session);
         state.priority = Priority::default();
-        let Some(session) = state.session.id else { return };
+        let Some(session) = state.session.id() else { return };
         let schema = self.sessions.states.state(session).schema.clone();
         let fresh = self.sessions.states.hold(SessionState { schema, charset, ..SessionState::default() });
-        self.sessions.states.release(session);
-        self.clients[client].session.id = Some(fresh);
+        if let Some(before) = self.clients[client].session.becomes(fresh) {
+            self.sessions.states.release(before);
+        }
     }
 
     /// Tells the client of a statement that was lost with the server. Nobody knows whether or how far it ran, so it is not sent again.

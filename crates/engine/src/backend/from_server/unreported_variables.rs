@@ -203,7 +203,7 @@ impl SessionOnBackend<'_> {
         // Nothing of the text explains what code that it names may have done beside it.
         let explained = !request.changes.hidden.effects.changes_session()
             && (by_schema || self.explains_changes(request, vague));
-        let session = self.client.session.id.expect("a client with requests has logged in");
+        let session = self.client.session.id().expect("a client with requests has logged in");
         let before = self.sessions.states.state(session);
         let mut findings = Findings::new(request, before, summary.error.is_some());
         changes.into_iter().for_each(|change| findings.take_in(change));
@@ -244,8 +244,8 @@ impl SessionOnBackend<'_> {
             request.command == RequestKind::Execute && !request.changes.hidden.effects.changes_session();
         let Some(about) = request.about.as_deref().filter(|_| executes) else { return false };
         let schema_of = |session| self.sessions.states.state(session).schema.as_deref();
-        let own = self.client.session.id.expect("a client with requests has logged in");
-        schema_of(self.sessions.definitions.get(about.definition).session) != schema_of(own)
+        let own = self.client.session.id().expect("a client with requests has logged in");
+        schema_of(self.sessions.definitions.get(about.definition).session()) != schema_of(own)
     }
 
     /// Says whether a change that the server does not name is one of those that are known of the statement.
@@ -314,7 +314,7 @@ impl SessionOnBackend<'_> {
 
     /// Says whether the client is in the schema that code of another schema goes back to without a report.
     fn is_in_unreported_schema(&self) -> bool {
-        let session = self.client.session.id.expect("a client with requests has logged in");
+        let session = self.client.session.id().expect("a client with requests has logged in");
         let schema = self.sessions.states.state(session).schema.as_deref();
         schema.is_some_and(|schema| schema.eq_ignore_ascii_case(UNREPORTED_SCHEMA))
     }
@@ -347,7 +347,7 @@ impl SessionOnBackend<'_> {
                 let rows = found.as_deref().and_then(|rows| std::str::from_utf8(rows).ok()?.parse().ok());
                 aftermath.found_rows_told(rows);
             }
-            let session = self.client.session.id.expect("a client with requests has logged in");
+            let session = self.client.session.id().expect("a client with requests has logged in");
             let mut state: SessionState = self.sessions.states.state(session).clone();
             for (name, value) in asked.iter().zip(values) {
                 match (TrackerVariable::of(name), value) {
@@ -377,25 +377,24 @@ impl SessionOnBackend<'_> {
     /// The backend is in the same schema where the server has just told that schema, else in its former one. Behind a USE that failed the
     /// former one may differ from its client's.
     pub(super) fn move_session(&mut self, state: SessionState, told: bool) {
-        let before = self.client.session.id.map(|session| &self.sessions.states.state(session).charset);
+        let before = self.client.session.id().map(|session| &self.sessions.states.state(session).charset);
         if before.is_some_and(|before| self.client.variables_depend_on(before, &state.charset)) {
             self.client.session.pinned_for(Effects::USER_VARIABLE.into());
         }
-        let found = &self.sessions.states.state(self.servers[self.key].session.id).schema;
+        let found = &self.sessions.states.state(self.servers[self.key].session.id()).schema;
         let elsewhere = (!told && *found != state.schema)
             .then(|| SessionState { schema: found.clone(), ..state.clone() });
-        let session = self.sessions.states.hold(state);
-        if let Some(before) = self.client.session.id.replace(session) {
-            self.sessions.states.release(before);
+        let states = &mut self.sessions.states;
+        let session = states.hold(state);
+        let id = session.id();
+        if let Some(before) = self.client.session.becomes(session) {
+            states.release(before);
         }
-        match elsewhere {
-            None => self.servers.set_backend_session(self.key, session, &mut self.sessions.states),
-            Some(state) => {
-                let session = self.sessions.states.hold(state);
-                self.servers.set_backend_session(self.key, session, &mut self.sessions.states);
-                self.sessions.states.release(session);
-            }
-        }
+        let session = match elsewhere {
+            None => states.hold_again(id),
+            Some(state) => states.hold(state),
+        };
+        self.servers.set_backend_session(self.key, session, states);
     }
 }
 

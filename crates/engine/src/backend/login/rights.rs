@@ -17,20 +17,18 @@ use crate::backend::{Afterwards, Phase};
 use crate::ids::BackendKey;
 use crate::server::Server;
 use crate::servers::Servers;
-use crate::session::{SessionId, Sessions};
+use crate::session::{SessionHold, SessionId, Sessions};
 
 impl Servers {
     /// Sets the session state of a backend from now on.
     pub(in crate::backend) fn set_backend_session(
         &mut self,
         key: BackendKey,
-        session: SessionId,
+        session: SessionHold,
         sessions: &mut Sessions,
     ) {
-        self.of_mut(key).note_change_of_schema(key, session, sessions);
-        let held = sessions.hold_again(session);
-        let before = std::mem::replace(&mut self[key].session.id, held);
-        sessions.release(before);
+        self.of_mut(key).note_change_of_schema(key, session.id(), sessions);
+        sessions.release(self[key].session.becomes(session));
     }
 }
 
@@ -83,7 +81,7 @@ impl Server {
     /// Notes that a backend's session state is about to change. With another schema the backend takes up rights.
     fn note_change_of_schema(&mut self, key: BackendKey, session: SessionId, sessions: &Sessions) {
         let schema = |session| &sessions.state(session).schema;
-        if schema(session).is_some() && schema(session) != schema(self.backends[key].session.id) {
+        if schema(session).is_some() && schema(session) != schema(self.backends[key].session.id()) {
             self.note_rights_taken_up(key);
         }
     }

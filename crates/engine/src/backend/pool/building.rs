@@ -26,7 +26,20 @@ use crate::server::stored_code::Hidden;
 use crate::servers::Servers;
 use crate::session::{SessionState, SessionTables};
 use crate::settings::Settings;
+use crate::workers::account_connections::AccountConnection;
 use crate::workers::places::Origin;
+
+/// A backend that is in no table any more and has given up all that it held there. Its connection may go on.
+pub(in crate::backend) struct TakenOut {
+    pub(in crate::backend) token: u64,
+    pub(in crate::backend) connection: Option<ConnectionId>,
+    pub(super) login: BackendLogin,
+    /// True where the server takes several statements in one text.
+    pub(super) multi_statements: bool,
+    pub(super) diagnostics_area: DiagnosticsArea,
+    #[expect(dead_code, reason = "the connection is one of the account's for as long as this is there")]
+    of_account: AccountConnection,
+}
 
 /// The user that a backend logs in as, and the way.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +156,7 @@ impl Building<'_> {
                 charset,
             },
             session: BackendSession {
-                id: session,
+                held: session,
                 variables: None,
                 wait_timeout: None,
                 trackers: false,
@@ -207,7 +220,7 @@ impl Building<'_> {
     }
 
     /// Takes a backend out of all tables, but for its place and its connection.
-    pub(in crate::backend) fn take_out(&mut self, key: BackendKey) -> Backend {
+    pub(in crate::backend) fn take_out(&mut self, key: BackendKey) -> TakenOut {
         self.servers.forget_prepared_on(key, self.sessions, self.pool);
         self.servers[key].give_permit(&mut self.scheduling.scheduler);
         let server = self.servers.of_mut(key);
@@ -235,8 +248,17 @@ impl Building<'_> {
         if self.logins.release(backend.account.identity) {
             self.servers.forget_identity(backend.account.identity);
         }
-        self.sessions.states.release(backend.session.id);
-        backend
+        let Backend { token, connection, login, session, account, .. } = backend;
+        let BackendSession { held, multi_statements, diagnostics_area, .. } = session;
+        self.sessions.states.release(held);
+        TakenOut {
+            token,
+            connection,
+            login,
+            multi_statements,
+            diagnostics_area,
+            of_account: account.connection,
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use seam::{ConnectionId, Instant};
 use wire::Capabilities;
 
 use crate::accounts::Identities;
+use crate::backend::pool::building::TakenOut;
 use crate::backend::pool::opening::{LONGEST_WAIT, Login};
 use crate::backend::{Afterwards, Backend};
 use crate::ids::BackendKey;
@@ -41,15 +42,15 @@ const SLOW_PART: usize = 4;
 
 impl Backend {
     /// Takes over the connection of another backend, which is no more, and begins the change to these credentials. Returns the connection.
-    pub(super) fn take_over(&mut self, before: Self, credentials: Credentials) -> Option<ConnectionId> {
+    pub(super) fn take_over(&mut self, before: TakenOut, credentials: Credentials) -> Option<ConnectionId> {
         let established = before.login.established.expect("an idle backend has logged in");
         let login = ServerLogin::change(credentials, &established, &mut self.out);
         self.state.log_in(login);
         self.connection = before.connection;
         self.login.thread_id = before.login.thread_id;
         // The servers do not undo COM_SET_OPTION, nor ROW_COUNT() and FOUND_ROWS().
-        self.session.multi_statements = before.session.multi_statements;
-        self.session.diagnostics_area = before.session.diagnostics_area;
+        self.session.multi_statements = before.multi_statements;
+        self.session.diagnostics_area = before.diagnostics_area;
         self.connection
     }
 

@@ -51,9 +51,9 @@ impl Servers {
         };
         // It is in its schema still, but the character set of that has gone (`THD::init` of both servers), until the next USE: an
         // empty name has one go ahead of whoever's statement is next.
-        let schema = sessions.state(self[key].session.id).schema.as_ref().map(|_| Box::default());
+        let schema = sessions.state(self[key].session.id()).schema.as_ref().map(|_| Box::default());
         let session = sessions.hold(SessionState { schema, charset, ..SessionState::default() });
-        sessions.release(std::mem::replace(&mut self[key].session.id, session));
+        sessions.release(self[key].session.becomes(session));
     }
 }
 

@@ -21,7 +21,7 @@ impl SessionTables {
         let has_schema = |session| self.states.state(session).schema.is_some();
         Some(backend.account.identity) == client.identity
             && backend.login.class == client.class()
-            && (!has_schema(backend.session.id) || client.session.id.is_some_and(has_schema))
+            && (!has_schema(backend.session.id()) || client.session.id().is_some_and(has_schema))
     }
 }
 
@@ -57,7 +57,7 @@ impl Servers {
             if !sessions.fits(backend, client) {
                 continue;
             }
-            let state = Some(backend.session.id) == client.session.id && backend.session.trackers;
+            let state = Some(backend.session.id()) == client.session.id() && backend.session.trackers;
             let prepared = about.is_none_or(|about| server.statement_for(candidate, about).is_some());
             if state && prepared {
                 return Some(candidate);
@@ -253,9 +253,10 @@ mod tests {
             engine.servers.idle_for(&engine.clients[client], &engine.sessions, may_send_again)
         };
         assert_eq!(idle_for(&engine, true), Some(keys[2]));
-        let state = engine.servers[keys[1]].session.id;
-        engine.sessions.states.hold_again(state);
-        engine.clients[client].session.id = Some(state);
+        let state = engine.servers[keys[1]].session.id();
+        let held = engine.sessions.states.hold_again(state);
+        let before = engine.clients[client].session.becomes(held).expect("it has logged in");
+        engine.sessions.states.release(before);
         engine.servers[keys[1]].session.trackers = true;
         assert_eq!(idle_for(&engine, true), Some(keys[1]));
         let mut request = Request::query("SELECT 1");

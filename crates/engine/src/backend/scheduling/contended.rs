@@ -42,7 +42,7 @@ impl InFlight {
         clients: &Table<ClientKey, Client>,
         sessions: &'a Sessions,
     ) -> Option<(u64, Option<&'a [u8]>)> {
-        let schema = sessions.state(clients.get(self.owner.client()?)?.session.id?).schema.as_deref();
+        let schema = sessions.state(clients.get(self.owner.client()?)?.session.id()?).schema.as_deref();
         (self.fingerprint != 0).then_some((self.fingerprint, schema))
     }
 }

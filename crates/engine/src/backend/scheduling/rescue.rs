@@ -112,7 +112,7 @@ impl Backend {
             return false;
         };
         let client = &clients[client];
-        let in_its_state = |other: ClientKey| clients[other].session.id == client.session.id;
+        let in_its_state = |other: ClientKey| clients[other].session.id() == client.session.id();
         let of_its_kind = self.in_flight.front().is_some_and(|first| {
             first.fingerprint == statement.fingerprint && first.owner.client().is_none_or(in_its_state)
         });

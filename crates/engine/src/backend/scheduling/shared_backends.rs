@@ -159,7 +159,7 @@ mod tests {
     fn in_three_schemas() -> [SessionId; 3] {
         let mut sessions = Sessions::default();
         [b"one".as_slice(), b"other", b"third"].map(|schema| {
-            sessions.hold(SessionState { schema: Some(schema.into()), ..SessionState::default() })
+            sessions.hold(SessionState { schema: Some(schema.into()), ..SessionState::default() }).id()
         })
     }
 

@@ -85,7 +85,7 @@ impl Scheduling {
 impl Client {
     /// Returns the account and state of reads that its own follow as they are.
     pub(in crate::backend) fn sharers(&self) -> Option<Sharers> {
-        Some((self.identity?, self.session.id?))
+        Some((self.identity?, self.session.id()?))
     }
 }
 
@@ -108,7 +108,6 @@ impl Servers {
         }
         let session = sessions.hold(SessionState::clone(brought));
         self.set_backend_session(key, session, sessions);
-        sessions.release(session);
     }
 }
 
@@ -202,7 +201,7 @@ impl SharedReads<'_> {
             return own;
         }
         let is_of_others = |&other: &BackendKey| {
-            let others = self.parties.sessions.states.state(self.servers[other].session.id);
+            let others = self.parties.sessions.states.state(self.servers[other].session.id());
             !others.is_but_for_schema(self.parties.sessions.states.state(session))
         };
         let others = sharing.of_account(identity).filter(is_of_others).count();
@@ -244,7 +243,7 @@ impl SharedReads<'_> {
             let backend = &self.servers[candidate];
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.
             let moves = self.parties.now.since(backend.first.since) <= SHORT;
-            let state_stands = backend.session.id == session && !self.parties.sessions.others_come(backend);
+            let state_stands = backend.session.id() == session && !self.parties.sessions.others_come(backend);
             let can_be_brought =
                 || self.parties.sessions.can_be_brought(session, backend, brings == Brings::Schema);
             let same = self.parties.sessions.fits(backend, client)
@@ -272,7 +271,10 @@ impl SharedReads<'_> {
         if self.scheduling.only_kind(self.parties.now, request).is_some() {
             return false;
         }
-        client.session.id.is_some_and(|session| self.parties.sessions.states.state(session).can_say_schema())
+        client
+            .session
+            .id()
+            .is_some_and(|session| self.parties.sessions.states.state(session).can_say_schema())
             && can_be_joined(request)
             && (client.capabilities.contains(Capabilities::MULTI_STATEMENTS)
                 || request.text().is_some_and(|text| !may_be_several(text)))
@@ -302,7 +304,7 @@ mod tests {
         let mut engine = engine(1, Settings::default());
         let server = engine.servers.primary().key;
         let session =
-            engine.clients.iter().find_map(|(_, client)| client.session.id).expect("it has logged in");
+            engine.clients.iter().find_map(|(_, client)| client.session.id()).expect("it has logged in");
         let at = |micros: u64| Instant::from_micros(micros);
         for (key, since) in open_backends(&mut engine, &[server, server]).into_iter().zip([1_000, 2_000]) {
             engine.servers[key].first.since = at(since);

@@ -70,8 +70,8 @@ impl Client {
             ahead.effects.clear = true;
             ahead.texts.push(crate::backend::from_server::diagnostics_area::CLEAR.to_vec());
         }
-        if session.id != Some(backend.session.id) || sessions.others_come(backend) {
-            let wanted = sessions.states.state(session.id.expect("a client with requests has logged in"));
+        if session.id() != Some(backend.session.id()) || sessions.others_come(backend) {
+            let wanted = sessions.states.state(session.id().expect("a client with requests has logged in"));
             let found = sessions.found_on(backend);
             ahead.alone = found.iter().any(|found| wanted.changes_behind_text(found));
             // A request for another schema has no use for the present one, which may have been dropped.
@@ -141,16 +141,15 @@ impl SessionOnBackend<'_> {
 
     fn state_stands(&mut self, insert_id: bool, without_schema: bool) {
         let key = self.key;
-        let mut session = self.client.session.id.expect("a client with requests has logged in");
-        self.sessions.states.hold_again(session);
-        if without_schema {
-            let schema = self.sessions.states.state(self.servers[key].session.id).schema.clone();
+        let session = self.client.session.id().expect("a client with requests has logged in");
+        let session = if without_schema {
+            let schema = self.sessions.states.state(self.servers[key].session.id()).schema.clone();
             let state = SessionState { schema, ..self.sessions.states.state(session).clone() };
-            self.sessions.states.release(session);
-            session = self.sessions.states.hold(state);
-        }
+            self.sessions.states.hold(state)
+        } else {
+            self.sessions.states.hold_again(session)
+        };
         self.servers.set_backend_session(key, session, &mut self.sessions.states);
-        self.sessions.states.release(session);
         self.servers[key].session.trackers = true;
         if insert_id {
             self.client.session.aftermath.insert_id_sent_to(key);

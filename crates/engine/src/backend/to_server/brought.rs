@@ -12,14 +12,14 @@ use crate::session::{SessionId, SessionState, SessionTables};
 impl SessionTables {
     /// Says whether a text in flight there brings another state than the one that stands.
     pub(in crate::backend) fn others_come(&self, backend: &Backend) -> bool {
-        let standing = self.states.shared_state(backend.session.id);
+        let standing = self.states.shared_state(backend.session.id());
         let mut brought = backend.in_flight.iter().filter_map(|statement| statement.brings.as_ref());
         brought.any(|brought| !Rc::ptr_eq(brought, standing))
     }
 
     /// Returns the states in which the next statement may find a backend, each once: the one that stands, and all that come.
     pub(super) fn found_on<'a>(&'a self, backend: &'a Backend) -> Vec<&'a SessionState> {
-        let mut found = vec![self.states.state(backend.session.id)];
+        let mut found = vec![self.states.state(backend.session.id())];
         for brought in backend.in_flight.iter().filter_map(|statement| statement.brings.as_deref()) {
             if !found.iter().any(|&known| std::ptr::eq(known, brought)) {
                 found.push(brought);

@@ -563,7 +563,7 @@ impl Engine {
             handed_on.unwrap_or_else(|| backend.put_message(parameters, request, &ahead.texts));
         backend.note_last(self.clients[key].id);
         self.sending().wait_timeout_goes_ahead(key, backend_key, ahead);
-        let session = self.clients[key].session.id.filter(|_| shared && !ahead.is_empty());
+        let session = self.clients[key].session.id().filter(|_| shared && !ahead.is_empty());
         let brings = session.map(|session| Rc::clone(self.sessions.states.shared_state(session)));
         let backend = &mut self.servers[backend_key];
         let preludes = ahead.count();

@@ -132,16 +132,16 @@ mod tests {
     use sql::Classification;
 
     use super::*;
-    use crate::session::statements::{Definitions, Template};
-    use crate::session::{SessionState, Sessions};
+    use crate::session::statements::Template;
+    use crate::session::{SessionState, SessionTables};
 
     fn definitions() -> [DefinitionId; 3] {
-        let (mut sessions, mut definitions) = (Sessions::default(), Definitions::default());
-        let session = sessions.hold(SessionState::default());
+        let mut sessions = SessionTables::default();
         [&b"SELECT 1"[..], b"SELECT 2", b"SELECT 3"].map(|text| {
             let statement = Classification::none();
             let template = Template::plain(statement);
-            definitions.hold(session, text.into(), 0, template).0
+            let session = sessions.states.hold(SessionState::default());
+            sessions.hold_definition(session, text.into(), 0, template)
         })
     }
 

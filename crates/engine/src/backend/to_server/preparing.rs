@@ -21,7 +21,7 @@ use crate::request::{About, Action, Request, RequestKind};
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::literals::Literals;
-use crate::session::statements::{Definition, DefinitionId};
+use crate::session::statements::DefinitionId;
 use crate::session::{SessionState, SessionTables};
 use crate::settings::Settings;
 
@@ -144,12 +144,13 @@ impl PreparedStatements<'_> {
         definition: DefinitionId,
         has_ahead: bool,
     ) -> ToPrepare {
-        let Definition { session, ref template, ref text, .. } = *self.sessions.definitions.get(definition);
-        let (wanted, defines) = (self.sessions.states.state(session), template.defines());
-        let client = self.clients[key].session.id.expect("a client with requests has logged in");
-        let found = self.sessions.states.state(self.servers[backend_key].session.id);
+        let asked = self.sessions.definitions.get(definition);
+        let wanted = self.sessions.states.state(asked.session());
+        let defines = asked.template.defines();
+        let client = self.clients[key].session.id().expect("a client with requests has logged in");
+        let found = self.sessions.states.state(self.servers[backend_key].session.id());
         if found.prepares_like(wanted, defines) {
-            return ToPrepare::Statement(Rc::clone(text));
+            return ToPrepare::Statement(Rc::clone(&asked.text));
         }
         if has_ahead && self.sessions.states.state(client).prepares_like(wanted, defines) {
             return ToPrepare::StateOfClient;
@@ -184,7 +185,6 @@ impl PreparedStatements<'_> {
     pub(in crate::backend) fn state_stands(&mut self, key: BackendKey, state: SessionState) {
         let session = self.sessions.states.hold(state);
         self.servers.set_backend_session(key, session, &mut self.sessions.states);
-        self.sessions.states.release(session);
     }
 
     /// Takes the answer to a preparation ahead of an execution.
@@ -299,11 +299,11 @@ impl PreparedStatements<'_> {
         backend_key: BackendKey,
         definition: DefinitionId,
     ) -> SessionState {
-        let client = self.clients[key].session.id.expect("a client with requests has logged in");
-        let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
-        let wanted = self.sessions.states.state(session);
-        let found = self.sessions.states.state(self.servers[backend_key].session.id);
-        self.sessions.states.state(client).to_prepare(wanted, found, template.defines())
+        let client = self.clients[key].session.id().expect("a client with requests has logged in");
+        let definition = self.sessions.definitions.get(definition);
+        let wanted = self.sessions.states.state(definition.session());
+        let found = self.sessions.states.state(self.servers[backend_key].session.id());
+        self.sessions.states.state(client).to_prepare(wanted, found, definition.template.defines())
     }
 
     /// Returns the backend's state where the server has refused the definition's default schema and nothing else.
@@ -316,7 +316,7 @@ impl PreparedStatements<'_> {
         let refused = summary.error.as_ref().is_some_and(|error| SCHEMA_REFUSED.contains(&error.code));
         let about = self.about(client).filter(|_| refused && !summary.prelude_failed)?;
         let mut state = self.state_to_prepare(client, key, about.definition);
-        let found = self.sessions.states.state(self.servers[key].session.id);
+        let found = self.sessions.states.state(self.servers[key].session.id());
         (state.schema != found.schema).then(|| {
             state.schema.clone_from(&found.schema);
             state
@@ -329,17 +329,13 @@ impl PreparedStatements<'_> {
 
     /// Returns the definition that a client has prepared, held for the client.
     fn definition_of(&mut self, client: ClientKey, request: &Request, parameters: u16) -> DefinitionId {
-        let session = self.clients[client].session.id.expect("a client with requests has logged in");
+        let session = self.clients[client].session.id().expect("a client with requests has logged in");
         let mut template = request.changes.template.as_deref().expect("what prepares has one").clone();
         template.calls.clone_from(&request.statement.calls);
         let state = self.sessions.states.state(session).for_preparing(template.defines());
         let session = self.sessions.states.hold(state);
         let text = request.text().map_or_else(|| request.whole_text().into(), Into::into);
-        let (definition, unused) = self.sessions.definitions.hold(session, text, parameters, template);
-        if let Some(session) = unused {
-            self.sessions.states.release(session);
-        }
-        definition
+        self.sessions.hold_definition(session, text, parameters, template)
     }
 
     /// Keeps a statement that stands on a backend. Closes an older one in the same place, and the one used longest ago where there are too

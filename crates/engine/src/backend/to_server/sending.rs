@@ -46,7 +46,7 @@ impl Sending<'_> {
             backend.only_kind = only_kind;
             server.idle.remove(backend_key);
             if shared {
-                let session = self.clients[key].session.id.expect("a client with requests has logged in");
+                let session = self.clients[key].session.id().expect("a client with requests has logged in");
                 server.sharing.add(self.now, backend_key, (backend.account.identity, session));
             }
         }

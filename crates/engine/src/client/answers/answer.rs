@@ -74,7 +74,7 @@ impl Client {
     /// Says how the client reads warnings that are told here in the name of this server.
     pub(crate) fn reader_of(&self, sessions: &Sessions, server: &Server) -> Reader {
         let reader = self.reader();
-        let Some((session, facts)) = self.session.id.zip(server.facts.as_ref()) else {
+        let Some((session, facts)) = self.session.id().zip(server.facts.as_ref()) else {
             return reader;
         };
         let (collation, width) = facts.collation_of_results(&sessions.state(session).charset);

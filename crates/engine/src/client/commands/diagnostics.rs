@@ -151,7 +151,7 @@ impl SavedDiagnostics<'_> {
 
     /// Answers GET DIAGNOSTICS. `None` where the kept diagnostics do not tell.
     fn get(&self, asked: &GetDiagnostics, answer: u8) -> Option<Shown> {
-        let session = self.client.session.id.expect("a client with commands has logged in");
+        let session = self.client.session.id().expect("a client with commands has logged in");
         let aftermath = &self.client.session.aftermath;
         let reply = match aftermath.diagnostics() {
             Diagnostics::None => None,

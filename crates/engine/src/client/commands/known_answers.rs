@@ -12,7 +12,7 @@ use sql::{CharsetSetting, Classification, Kind};
 use crate::backend::Summary;
 use crate::client::Client;
 use crate::request::Request;
-use crate::session::known_answers::{Answer, KnownQuestion, State};
+use crate::session::known_answers::{Answer, HeldState, KnownQuestion, State};
 use crate::session::{SessionTables, Sessions, WAIT_TIMEOUT, other_name};
 use crate::settings::{Settings, ThreadHandling};
 
@@ -75,8 +75,8 @@ impl SessionTables {
                     // They keep their client where they are.
                     return Known::Nothing;
                 }
-                self.states.hold_again(after.session);
-                if let Some(before) = client.session.id.replace(after.session) {
+                let held = self.states.hold_again(after.session);
+                if let Some(before) = client.session.becomes(held) {
                     self.states.release(before);
                 }
                 client.session.status = after.status;
@@ -94,11 +94,9 @@ impl SessionTables {
     }
 
     /// Returns the state before a client's statement, and holds it, where the answer to the statement may be remembered.
-    pub(crate) fn state_to_remember(&mut self, client: &Client, request: &Request) -> Option<State> {
+    pub(crate) fn state_to_remember(&mut self, client: &Client, request: &Request) -> Option<HeldState> {
         request.remember.as_ref()?;
-        let state = client.state_of_session();
-        self.states.hold_again(state.session);
-        Some(state)
+        Some(client.state_of_session().held(&mut self.states))
     }
 
     /// Remembers the effect of a client's statement, if that is all of it.
@@ -106,9 +104,10 @@ impl SessionTables {
         &mut self,
         client: &Client,
         request: &mut Request,
-        before: State,
+        held: HeldState,
         summary: &Summary,
     ) {
+        let before = held.state();
         let after = client.state_of_session();
         let plain = summary.error.is_none()
             && summary.warnings == 0
@@ -123,7 +122,7 @@ impl SessionTables {
             {
                 let changes = summary.raw_changes.as_slice().into();
                 let answer = Answer::Set { after, changes };
-                self.known_answers.insert(&mut self.states, &text, before, answer);
+                self.known_answers.insert(&mut self.states, &text, held, answer);
             }
             // With other flags, such as that it was slow, it is an answer to this execution alone.
             Some(KnownQuestion::Show(text))
@@ -135,9 +134,9 @@ impl SessionTables {
                     && summary.status == Some(before.status) =>
             {
                 let answer = Answer::Show(summary.kept_answer.as_slice().into());
-                self.known_answers.insert(&mut self.states, &text, before, answer);
+                self.known_answers.insert(&mut self.states, &text, held, answer);
             }
-            _ => self.states.release(before.session),
+            _ => held.release(&mut self.states),
         }
     }
 }
@@ -164,7 +163,7 @@ impl Client {
             }
             Kind::Select if statement.calls.is_empty() && answer == 1 => {
                 let shown = sql::shown_variables(text)?;
-                let variables = &sessions.state(self.session.id?).variables;
+                let variables = &sessions.state(self.session.id()?).variables;
                 // The others are as on the server when a backend connected: nobody knows for how long.
                 let is_known = |name: &[u8]| {
                     variables.contains_key(name)
@@ -194,7 +193,7 @@ impl Client {
     }
 
     fn state_of_session(&self) -> State {
-        let session = self.session.id.expect("a client with commands has logged in");
+        let session = self.session.id().expect("a client with commands has logged in");
         State { session, status: self.reader().status(), wait_timeout: self.session.wait_timeout }
     }
 }
@@ -214,8 +213,8 @@ mod tests {
         for number in 0..MOST {
             let states = &mut engine.sessions.states;
             let (before, after) = (state(states, &format!("{number:1024}")), state(states, "after"));
-            engine.sessions.known_answers.insert(states, b"set", before, set(after));
-            states.release(after.session);
+            engine.sessions.known_answers.insert(states, b"set", before, set(&after));
+            after.release(states);
         }
         let (now, clients) = (engine.now, engine.clients.len());
         assert!(engine.client_memory.session_memory_held(&engine.sessions) > 1 << 20);

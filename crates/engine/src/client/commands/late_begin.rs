@@ -8,8 +8,8 @@ use sql::{Kind, TransactionCommand};
 use wire::StatusFlags;
 
 use crate::backend::{Change, Summary};
+use crate::client::Client;
 use crate::client::session::transaction::Unstarted;
-use crate::client::{Client, ClientSession};
 use crate::request::Request;
 use crate::server::Server;
 use crate::session::Sessions;
@@ -35,7 +35,7 @@ impl Client {
         };
         let before = self.session.unstarted().is_some();
         self.session.unstarted = read_only.map(|read_only| {
-            let session = self.session.id.map(|session| sessions.state(session));
+            let session = self.session.id().map(|session| sessions.state(session));
             let mut status = StatusFlags::IN_TRANS;
             if read_only || session.is_some_and(|state| state.begins_read_only()) {
                 status |= StatusFlags::IN_TRANS_READONLY;
@@ -54,7 +54,7 @@ impl Client {
         server: &Server,
         command: TransactionCommand,
     ) -> bool {
-        let plain = self.session.id.is_some_and(|session| {
+        let plain = self.session.id().is_some_and(|session| {
             let state = sessions.state(session);
             state.has_plain_transactions()
                 && (command != TransactionCommand::Begin || !state.is_oracle_mode())
@@ -87,16 +87,15 @@ impl Client {
     /// Says whether a transaction has ended that was read-only where its session is not, or the other way round, and
     /// not by COMMIT, ROLLBACK or DDL.
     fn leaves_access_mode(&self, sessions: &Sessions, request: &Request, summary: &Summary) -> bool {
-        let ClientSession { id, status, .. } = &self.session;
         let statement = &request.statement;
         let ends_in_order = matches!(statement.kind, Kind::Commit | Kind::Rollback | Kind::Ddl);
         let is_over = summary.status.is_none_or(|after| !after.contains(StatusFlags::IN_TRANS));
         if !is_over || (ends_in_order && !statement.several) {
             return false;
         }
-        let usual = id.is_some_and(|session| sessions.state(session).begins_read_only());
-        match status.contains(StatusFlags::IN_TRANS) {
-            true => usual != status.contains(StatusFlags::IN_TRANS_READONLY),
+        let usual = self.session.id().is_some_and(|session| sessions.state(session).begins_read_only());
+        match self.in_transaction() {
+            true => usual != self.session.status.contains(StatusFlags::IN_TRANS_READONLY),
             // A text of several has begun and ended it.
             false => summary.in_read_only && !usual,
         }

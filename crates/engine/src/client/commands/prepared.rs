@@ -33,7 +33,7 @@ use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::session::literals::Literals;
 use crate::session::pins::Pins;
-use crate::session::statements::{Definition, DefinitionId};
+use crate::session::statements::DefinitionId;
 use crate::settings::Settings;
 
 impl Server {
@@ -102,7 +102,7 @@ impl PreparedStatements<'_> {
         let definition = self.sessions.definitions.get(about.definition);
         LentStatement {
             text: Rc::clone(&definition.text),
-            session: self.sessions.states.state(definition.session).clone(),
+            session: self.sessions.states.state(definition.session()).clone(),
             parameters: definition.parameters,
             template: definition.template.clone(),
             types,
@@ -112,8 +112,8 @@ impl PreparedStatements<'_> {
     /// Takes in the statement that a client has brought along. Returns what its execution is about here.
     pub(crate) fn take_lent(&mut self, key: ClientKey, lent: LentStatement, about: About) -> About {
         let session = self.sessions.states.hold(lent.session);
+        let definition = self.sessions.hold_definition(session, lent.text, lent.parameters, lent.template);
         let definitions = &mut self.sessions.definitions;
-        let (definition, unused) = definitions.hold(session, lent.text, lent.parameters, lent.template);
         let serves = match (about.serves, &lent.types) {
             (Serves::Typed(_), Some(types)) => {
                 definitions.types(definition, types, self.settings.prepared_statement_memory);
@@ -122,9 +122,6 @@ impl PreparedStatements<'_> {
             (serves, _) => serves,
         };
         self.sessions.statement_added(definition);
-        if let Some(session) = unused {
-            self.sessions.states.release(session);
-        }
         let statements = ClientStatements::with(about.number, definition, lent.types);
         self.clients[key].session.statements = Some(Box::new(statements));
         About { definition, serves, ..about }
@@ -284,9 +281,10 @@ impl PreparedStatements<'_> {
     /// its execution. A server that prepares a statement again by itself (MySQL behind other types, both behind DDL)
     /// does so in the state of the client that executes it.
     fn is_in_another_state(&self, key: ClientKey, definition: DefinitionId) -> bool {
-        let Definition { session, ref template, .. } = *self.sessions.definitions.get(definition);
-        let own = self.clients[key].session.id.expect("a client with statements has logged in");
-        !self.sessions.states.state(own).reads_like(self.sessions.states.state(session), template.defines())
+        let definition = self.sessions.definitions.get(definition);
+        let prepared_in = self.sessions.states.state(definition.session());
+        let own = self.clients[key].session.id().expect("a client with statements has logged in");
+        !self.sessions.states.state(own).reads_like(prepared_in, definition.template.defines())
     }
 
     /// Returns the definition that is executed in the place of one that asks for ROW_COUNT() and its like. Only the
@@ -313,12 +311,9 @@ impl PreparedStatements<'_> {
         self.make_room_for_text(length)?;
         let asked = self.sessions.definitions.get(definition);
         let (session, parameters, template) =
-            (asked.session, asked.parameters, asked.template.without_calls());
+            (asked.session(), asked.parameters, asked.template.without_calls());
         let session = self.sessions.states.hold_again(session);
-        let (answered, unused) = self.sessions.definitions.hold(session, text.into(), parameters, template);
-        if let Some(session) = unused {
-            self.sessions.states.release(session);
-        }
+        let answered = self.sessions.hold_definition(session, text.into(), parameters, template);
         self.clients[key].session.statements.get_or_insert_default().answered = Some(answered);
         Ok(Some(answered))
     }
@@ -347,7 +342,7 @@ impl PreparedStatements<'_> {
     /// Returns the digest of the client's `character_set_client`. Under another one a client has other columns, so to
     /// say (`metadata_columns_changed` in MariaDB's `sql/protocol.cc`).
     fn digest_of_charset(&self, key: ClientKey) -> u64 {
-        let Some(session) = self.clients[key].session.id else { return 0 };
+        let Some(session) = self.clients[key].session.id() else { return 0 };
         let name = &self.sessions.states.state(session).charset.client;
         // Names of character sets have far fewer than eight letters that tell them apart.
         name.iter().fold(0, |digest: u64, &byte| digest.rotate_left(8) ^ u64::from(byte))

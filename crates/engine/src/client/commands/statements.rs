@@ -219,13 +219,14 @@ mod tests {
     use sql::Classification;
 
     use super::*;
-    use crate::session::statements::{Definitions, Template};
-    use crate::session::{SessionState, Sessions};
+    use crate::session::statements::Template;
+    use crate::session::{SessionState, SessionTables};
 
     fn definition() -> DefinitionId {
-        let session = Sessions::default().hold(SessionState::default());
+        let mut sessions = SessionTables::default();
+        let session = sessions.states.hold(SessionState::default());
         let template = Template::plain(Classification::none());
-        Definitions::default().hold(session, (*b"DO 1").into(), 0, template).0
+        sessions.hold_definition(session, (*b"DO 1").into(), 0, template)
     }
 
     /// Statements behind a closed one are not moved up for each that is closed.

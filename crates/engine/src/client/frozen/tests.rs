@@ -52,10 +52,10 @@ fn give_it_everything(engine: &mut Engine, key: ClientKey) {
     let template = Request::of_prepare(b"SELECT ?, ROW_COUNT() FROM t", LexMode::default(), 1);
     let template = *template.changes.template.expect("what prepares has one");
     let session = engine.sessions.states.hold(state);
-    let (definition, _) =
-        engine.sessions.definitions.hold(session, (*b"SELECT ?, ROW_COUNT() FROM t").into(), 1, template);
+    let definition =
+        engine.sessions.hold_definition(session, (*b"SELECT ?, ROW_COUNT() FROM t").into(), 1, template);
     let client = &mut engine.clients[key];
-    let before = client.session.id.replace(held).expect("it has logged in");
+    let before = client.session.becomes(held).expect("it has logged in");
     engine.sessions.states.release(before);
     client.capabilities = Capabilities::DEPRECATE_EOF;
     client.login.scramble = [7; 20];
@@ -266,7 +266,7 @@ fn coalescing_engine(most: u32) -> Engine {
         // Texts are read as the server does.
         let charset = Charset::of_login(b"utf8mb4", b"");
         let held = engine.sessions.states.hold(SessionState { charset, ..SessionState::default() });
-        let before = engine.clients[client_key(place)].session.id.replace(held);
+        let before = engine.clients[client_key(place)].session.becomes(held);
         engine.sessions.states.release(before.expect("it has logged in"));
     }
     engine

@@ -467,10 +467,11 @@ impl Engine {
         }
         let session = self.sessions.states.hold(state);
         let client = &mut self.clients[key];
+        let before = client.session.becomes(session);
+        debug_assert!(before.is_none(), "its session has just ended");
         client.login.collation = collation;
         client.identity = Some(identity);
         self.views.measures.logged_in += 1;
-        client.session.id = Some(session);
         client.session.aftermath = client.session.aftermath.of_reset();
         client.session.status = facts.fresh_status();
         client.loss.kind = None;

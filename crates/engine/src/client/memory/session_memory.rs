@@ -51,7 +51,7 @@ impl Sessions {
     pub(in crate::client) fn holders(&self, clients: &Table<ClientKey, Client>) -> Vec<(usize, ClientKey)> {
         let idle = clients.iter().filter(|(_, client)| matches!(client.phase(), Phase::Idle));
         let holds = |(key, client): (ClientKey, &Client)| {
-            let state = client.session.id.map_or(0, |session| self.share_of_each(session));
+            let state = client.session.id().map_or(0, |session| self.share_of_each(session));
             (client.memory.session.bytes() + state, key)
         };
         let mut holders: Vec<_> = idle.map(holds).filter(|&(held, _)| held > NOTHING_TO_GAIN).collect();
@@ -83,7 +83,7 @@ mod tests {
         let mut state = SessionState::default();
         state.set_variable(b"time_zone", &vec![b'x'; bytes]);
         let held = engine.sessions.states.hold(state);
-        let before = engine.clients[key].session.id.replace(held).unwrap();
+        let before = engine.clients[key].session.becomes(held).unwrap();
         engine.sessions.states.release(before);
     }
 

@@ -111,7 +111,7 @@ impl Client {
             let takes = !pins.effects().intersection(BY_NAME).is_empty();
             let prepares = request.command == RequestKind::Prepare;
             if takes || (self.session.named_resources.is_some() && !prepares) {
-                let session = self.session.id.expect("a client with requests has logged in");
+                let session = self.session.id().expect("a client with requests has logged in");
                 let schema = sessions.state(session).schema.as_deref();
                 let ending = match &summary.error {
                     Some(_) => Ending::Failed,

@@ -23,7 +23,7 @@ impl Client {
         sessions: &Sessions,
     ) -> Pins {
         let mut pins = Pins::from(request.statement.effects);
-        let session = self.session.id.map(|session| sessions.state(session));
+        let session = self.session.id().map(|session| sessions.state(session));
         let server = &servers[servers.serving(self)];
         if request.command == RequestKind::Prepare {
             // Nothing of what its executions will leave.

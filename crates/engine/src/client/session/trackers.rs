@@ -34,7 +34,7 @@ pub(crate) fn told<'a>(
     }
     let statement = client.request.as_ref().map(|request| &request.statement);
     let by_own_list = statement.is_some_and(|statement| !statement.several && sets_list(statement));
-    let has_others = client.session.id.is_some_and(|session| sessions.state(session).has_own_trackers());
+    let has_others = client.session.id().is_some_and(|session| sessions.state(session).has_own_trackers());
     let is_mariadb = facts.is_some_and(Facts::is_mariadb);
     trackers_of(client, facts).map(|trackers| ToldChanges { trackers, by_own_list, is_mariadb, has_others })
 }
@@ -68,7 +68,7 @@ impl Client {
 
     /// Returns the change that a login tells: the schema that it has chosen.
     pub(crate) fn schema_of_login(&self, sessions: &Sessions) -> Vec<u8> {
-        let session = self.session.id.map(|session| sessions.state(session));
+        let session = self.session.id().map(|session| sessions.state(session));
         let mut changes = Vec::new();
         if let Some(schema) = session.and_then(|session| session.schema.as_ref()) {
             wire::put_session_change(&mut changes, &SessionChange::Schema(schema));
@@ -81,6 +81,6 @@ impl Client {
         let tracked = |session| sessions.state(session).tracks_transactions();
         let default = facts.is_some_and(|facts| facts.tracks_transactions);
         self.capabilities.contains(Capabilities::SESSION_TRACK)
-            && self.session.id.and_then(tracked).unwrap_or(default)
+            && self.session.id().and_then(tracked).unwrap_or(default)
     }
 }

@@ -95,7 +95,7 @@ impl Client {
             return VariablesBehind::Unknown;
         }
         let before = self.session.variables.as_deref().cloned().unwrap_or_default();
-        let session = self.session.id.expect("a client with requests has logged in");
+        let session = self.session.id().expect("a client with requests has logged in");
         let Some(variables) = before.with(sets, &sessions.state(session).charset) else {
             return VariablesBehind::Unknown;
         };

@@ -123,7 +123,9 @@ fn a_lost_read_waits_for_what_the_next_primary_says_of_itself_not_the_former_one
         // With no character set it would be taken for one that keeps its backend.
         let mut state = SessionState::default();
         state.charset.client = (*b"utf8mb4").into();
-        engine.clients[client].session.id = Some(engine.sessions.states.hold(state));
+        let held = engine.sessions.states.hold(state);
+        let before = engine.clients[client].session.becomes(held).expect("it has logged in");
+        engine.sessions.states.release(before);
         engine.clients[client].set_phase(Phase::Running(Running::OnServer));
         let owner = Owner::Client { client, command: RequestKind::Query };
         engine.sending().send_own(key, owner, CommandKind::Query, b"SELECT a FROM t", Expect::ResultSets, 0);

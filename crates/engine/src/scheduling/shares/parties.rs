@@ -40,7 +40,7 @@ impl<'a> Parties<'a> {
         let user =
             client.identity.map(|identity| (*self.logins.identities.identity(identity).account.user).into());
         let by_schema = settings.fair_share == FairShare::Schema || !settings.schema_permits.is_empty();
-        let session = client.session.id.filter(|_| by_schema);
+        let session = client.session.id().filter(|_| by_schema);
         let schema =
             session.and_then(|session| self.sessions.states.state(session).schema.as_deref().map(Into::into));
         let address = match client.peer {

@@ -259,7 +259,7 @@ mod tests {
 
     /// The SET with which a fresh backend gets the state of the first client.
     fn set_of(engine: &Engine) -> String {
-        let session = engine.clients[client_key(0)].session.id.expect("it is logged in");
+        let session = engine.clients[client_key(0)].session.id().expect("it is logged in");
         let mut out = Vec::new();
         let fresh = SessionState {
             charset: engine.sessions.states.state(session).charset.clone(),

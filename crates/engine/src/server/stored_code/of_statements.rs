@@ -163,9 +163,9 @@ impl SessionTables {
     /// The default schema of a client, and the one in which the statement was prepared that it executes.
     fn default_schemas(&self, client: &Client, request: &Request) -> [Option<&[u8]>; 2] {
         let about = request.about.as_deref().filter(|_| request.command == RequestKind::Execute);
-        let prepared = about.map(|about| self.definitions.get(about.definition).session);
+        let prepared = about.map(|about| self.definitions.get(about.definition).session());
         let schema_of = |session| self.states.state(session).schema.as_deref();
-        [client.session.id.and_then(schema_of), prepared.and_then(schema_of)]
+        [client.session.id().and_then(schema_of), prepared.and_then(schema_of)]
     }
 
     /// The text that a client's request executes.
@@ -178,7 +178,7 @@ impl SessionTables {
         if let Some(about) = request.about.as_deref().filter(|_| request.command == RequestKind::Execute) {
             let definition = self.definitions.get(about.definition);
             let facts = primary.facts.as_ref().expect("nobody logs in before the server is known");
-            let mode = self.states.lex_mode(definition.session, facts.lex_mode);
+            let mode = self.states.lex_mode(definition.session(), facts.lex_mode);
             return look(&definition.text, mode);
         }
         let mode = client.lex_mode(&self.states, primary);

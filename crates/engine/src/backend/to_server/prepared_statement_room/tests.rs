@@ -32,16 +32,17 @@ impl Full {
             engine.servers[backend].set_phase(BackendPhase::Ready);
         }
         // Nothing of the client's session is missing there.
-        let session = engine.clients[client_key(0)].session.id.expect("it has logged in");
-        engine.servers.set_backend_session(own, session, &mut engine.sessions.states);
+        let session = engine.clients[client_key(0)].session.id().expect("it has logged in");
+        let held = engine.sessions.states.hold_again(session);
+        engine.servers.set_backend_session(own, held, &mut engine.sessions.states);
         engine.servers[own].session.trackers = true;
         engine.free_backend(own);
         let (owner, text) = (Owner::Abandoned, b"DO SLEEP(9)");
         engine.sending().send_own(busy, owner, CommandKind::Query, text, Expect::ResultSets, 0);
-        let session = engine.servers[busy].session.id;
-        engine.sessions.states.hold_again(session);
+        let session = engine.servers[busy].session.id();
+        let held = engine.sessions.states.hold_again(session);
         let template = Template::plain(Classification::none());
-        let (definition, _) = engine.sessions.definitions.hold(session, b"SELECT 1"[..].into(), 0, template);
+        let definition = engine.sessions.hold_definition(held, b"SELECT 1"[..].into(), 0, template);
         engine.servers[busy].session.prepared.insert(definition, Serves::All, 7);
         engine.servers.of_mut(busy).prepared_statement_room.taken += 1;
         let mut prepare = Vec::new();
@@ -149,12 +150,13 @@ fn nothing_is_closed_where_a_client_may_be_sending_a_file() {
         let primary = engine.servers.primary().key;
         let [key] = open_backends(&mut engine, &[primary])[..] else { unreachable!() };
         engine.servers[key].set_phase(BackendPhase::Ready);
-        let session = engine.clients[client_key(0)].session.id.expect("it has logged in");
-        engine.servers.set_backend_session(key, session, &mut engine.sessions.states);
+        let session = engine.clients[client_key(0)].session.id().expect("it has logged in");
+        let held = engine.sessions.states.hold_again(session);
+        engine.servers.set_backend_session(key, held, &mut engine.sessions.states);
         engine.servers[key].session.trackers = true;
-        engine.sessions.states.hold_again(session);
+        let held = engine.sessions.states.hold_again(session);
         let template = Template::plain(Classification::none());
-        let (definition, _) = engine.sessions.definitions.hold(session, b"SELECT 1"[..].into(), 0, template);
+        let definition = engine.sessions.hold_definition(held, b"SELECT 1"[..].into(), 0, template);
         engine.servers[key].session.prepared.insert(definition, Serves::All, 7);
         engine.servers.of_mut(key).prepared_statement_room.taken += 1;
         engine.free_backend(key);

@@ -80,7 +80,7 @@ impl Client {
         answer: u8,
     ) -> LargeText {
         let code = server.facts.as_ref().map(|_| (Arc::clone(&known.library), known.version));
-        let schema = self.session.id.and_then(|session| sessions.state(session).schema.clone());
+        let schema = self.session.id().and_then(|session| sessions.state(session).schema.clone());
         let (mode, wants) = (self.lex_mode(sessions, server), self.wants(settings));
         LargeText { command, raw, answer, attributes, mode, wants, schema, code }
     }
