@@ -13,8 +13,8 @@ use super::state::State;
 use super::to_server::prepared::Prepared;
 use super::to_server::prepared::frozen::FrozenPrepared;
 use super::{
-    Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, First, Locks, Opened, Place, Shown,
-    Successor,
+    Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, First, Locks, Opened, ServerPlace,
+    Shown, Successor,
 };
 use crate::accounts::Identities;
 use crate::accounts::frozen::FrozenIdentity;
@@ -105,7 +105,7 @@ impl Backend {
     ///
     /// Where the backend is in use.
     pub(super) fn can_be_frozen(&self) -> Result<(), NotFrozen> {
-        let is_of_now = matches!(self.place, Place::At(_));
+        let is_of_now = matches!(self.place, ServerPlace::At(_));
         let is_used = self.shown.used.is_some()
             || self.runs_long.is_some()
             || self.locks.contends
@@ -146,7 +146,7 @@ impl Backend {
             afterwards,
             out: _, // nothing
         } = self;
-        let Place::At(place) = place else { return Err(NotFrozen::IsUsed) };
+        let ServerPlace::At(place) = place else { return Err(NotFrozen::IsUsed) };
         let Opened { origin, fresh, unproved, affinity_until } = opened;
         let affinity_until = affinity_until.map(|until| common.distance(until));
         // What is left to somebody is closed in the same turn.
@@ -210,7 +210,7 @@ impl FrozenBackend {
             token,
             connection,
             state: State::new(permit_since.from(common.now)),
-            place: Place::At(place),
+            place: ServerPlace::At(place),
             opened: Opened { origin, fresh, unproved, affinity_until },
             since: since.from(common.now),
             account: BackendAccount {

@@ -46,7 +46,7 @@ pub(crate) struct Backend {
     pub(crate) connection: Option<ConnectionId>,
     state: State,
     /// The server that the connection leads to.
-    place: Place,
+    place: ServerPlace,
     pub(crate) opened: Opened,
     /// Time at which the backend came into its phase, or was last used.
     pub(crate) since: Instant,
@@ -178,7 +178,7 @@ pub(crate) struct Locks {
 
 /// The server that a backend's connection leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ServerPlace {
     /// The server at this place in the list of addresses.
     At(usize),
     /// An address that stood there before. Statements that run there come to their end, and nobody else is given the backend. A thread's
@@ -186,7 +186,7 @@ pub(crate) enum Place {
     Former(Rc<Address>),
 }
 
-impl Place {
+impl ServerPlace {
     pub(crate) fn is(&self, place: usize) -> bool {
         *self == Self::At(place)
     }
@@ -382,7 +382,7 @@ pub(crate) struct Summary {
     pub(crate) prelude_failed: bool,
     /// Number of preludes that have succeeded.
     pub(crate) preludes_done: u8,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<TrackedChange>,
     pub(crate) file: FileOfClient,
     /// True once an event of the binary log has come.
     pub(crate) log_begun: bool,
@@ -425,7 +425,7 @@ pub(crate) struct AnswerCounts {
 
 /// A change of session state that the server's trackers reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum TrackedChange {
     Variable {
         name: Box<[u8]>,
         value: Box<[u8]>,
@@ -435,7 +435,7 @@ pub(crate) enum Change {
     State,
 }
 
-impl Change {
+impl TrackedChange {
     /// Says whether the change is about how transactions begin: isolation, or read-only. MySQL and MariaDB name these variables differently.
     pub(crate) fn is_of_transactions(&self) -> bool {
         const NAMES: [&[u8]; 4] =

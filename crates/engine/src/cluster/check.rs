@@ -18,7 +18,7 @@ use crate::backend::login::reachability::connect_error;
 use crate::backend::login::security::{proxy_header, server_name, wanted_tls, way_to};
 use crate::server::control::answer::Kept;
 use crate::server::control::version::Version;
-use crate::server::login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
+use crate::server::login::{Credentials, LoginOutcome, OF_SERVICE_ACCOUNT, ServerLogin};
 use crate::settings::ServerCompression;
 
 /// First number that names a check's connection towards the driver. Backends do not count so far.
@@ -222,31 +222,31 @@ impl Cluster {
         }
     }
 
-    fn check_logs_in(&mut self, step: &mut Step<'_>, place: usize, outcome: Outcome) {
+    fn check_logs_in(&mut self, step: &mut Step<'_>, place: usize, outcome: LoginOutcome) {
         let check = &mut self.checks[place];
         let connection = check.connection.expect("its bytes have just come");
         match outcome {
-            Outcome::Established(established) => {
+            LoginOutcome::Established(established) => {
                 check.capabilities = established.capabilities;
                 check.version = Version::new(established.version);
                 self.put_question(place, CheckQuestion::NoSyncWait, Box::default());
             }
-            Outcome::StartTls => {
+            LoginOutcome::StartTls => {
                 let out = std::mem::take(&mut check.out);
                 step.outbox.send(connection, &out);
                 step.outbox.start_tls(connection, server_name(step.settings, place));
             }
-            Outcome::Encrypt { bytes, public_key } => {
+            LoginOutcome::Encrypt { bytes, public_key } => {
                 step.effects.push(Effect::Encrypt { connection, work: Work::Encrypt { bytes, public_key } });
             }
-            Outcome::Refused { code, message } => {
+            LoginOutcome::Refused { code, message } => {
                 let message = String::from_utf8_lossy(&message);
                 let user = &step.settings.service_user;
                 let reason = format!("it refused the service account '{user}' with error {code}: {message}");
                 let pause = if OF_THE_SERVER.contains(&code) { Duration::ZERO } else { REFUSED_PAUSE };
                 self.check_failed(step, place, &reason, pause);
             }
-            Outcome::Withheld(why) => {
+            LoginOutcome::Withheld(why) => {
                 let reason = format!("the service account cannot log in: {}", why.message());
                 self.check_failed(step, place, &reason, REFUSED_PAUSE);
             }

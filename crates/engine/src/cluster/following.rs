@@ -6,7 +6,7 @@ use std::time::Duration;
 use seam::{Address, ConnectionId, Instant};
 
 use super::chosen::{Choice, Chosen};
-use crate::backend::Place;
+use crate::backend::ServerPlace;
 use crate::backend::login::reachability::Reachability;
 use crate::ids::ClientRef;
 use crate::outbox::Outbox;
@@ -40,7 +40,7 @@ pub(crate) struct Following {
     pub(super) found_at: Instant,
     /// Connections that were lost with their server, with a request in flight, and the server's place. They belong to nobody any more, and
     /// end with the next choice. There are no more than there were backends: without a primary none are opened.
-    left_open: Vec<(ConnectionId, Place)>,
+    left_open: Vec<(ConnectionId, ServerPlace)>,
     /// Number up to which backends may be used, see [`super::process_proof`].
     pub(super) proved: u64,
     /// Tokens of the backends that have logged in and wait for that.
@@ -88,7 +88,7 @@ impl Following {
     }
 
     /// Says whether a backend at this place stands on a server that is not the primary.
-    pub(crate) fn is_former(&self, several: bool, place: &Place) -> bool {
+    pub(crate) fn is_former(&self, several: bool, place: &ServerPlace) -> bool {
         let is_left = || !self.choice.place.is_some_and(|primary| place.is(primary));
         place.is_former() || (several && is_left())
     }
@@ -144,7 +144,7 @@ impl Following {
     /// Notes that the server at this place is not where it was. Connections that were left open there lead to no server that is asked now.
     pub(crate) fn server_moves(&mut self, place: usize, from: &Rc<Address>) {
         let left = self.left_open.iter_mut().filter(|(_, left)| left.is(place));
-        left.for_each(|(_, left)| *left = Place::Former(Rc::clone(from)));
+        left.for_each(|(_, left)| *left = ServerPlace::Former(Rc::clone(from)));
     }
 
     /// Notes that there are backends where the primary is not.
@@ -153,7 +153,7 @@ impl Following {
     }
 
     /// Leaves a connection to the server at this place open. Its end follows from the next choice.
-    pub(crate) fn leave_open(&mut self, connection: ConnectionId, place: Place) {
+    pub(crate) fn leave_open(&mut self, connection: ConnectionId, place: ServerPlace) {
         self.left_open.push((connection, place));
     }
 

@@ -36,7 +36,7 @@ use crate::request::{QueryAttributes, Request, RequestKind, TEXT_AT};
 use crate::scheduling::learned::digests::Digests;
 use crate::server::control::peers::mail::Delivery;
 use crate::settings::Settings;
-use crate::workers::letter::{Kill, KillRights, Killed, Killer, Letter, Outcome, ServerKill};
+use crate::workers::letter::{Kill, KillOutcome, KillRights, Killed, Killer, Letter, ServerKill};
 
 /// The longest time that an order to kill a client of another Onramp may take.
 pub const KILL_AT_PEER_TIMEOUT: Duration = PEER_ANSWER_TIMEOUT;
@@ -275,7 +275,7 @@ impl Engine {
     /// with an end.
     pub fn kill(&mut self, id: u32, query_only: bool) -> bool {
         let Some(victim) = self.ids.client_with(id) else { return false };
-        if let Outcome::AskServer(ending) = self.end_for_client(victim, query_only) {
+        if let KillOutcome::AskServer(ending) = self.end_for_client(victim, query_only) {
             self.outside_kills().order(id, query_only, ending, None);
         }
         true
@@ -392,12 +392,12 @@ impl Engine {
             // KILL in front of that behind what waits for a permit, and end the text where what was meant has ended by itself.
             (
                 Killer::Peer(..) | Killer::Operator(_) | Killer::ClientWithRest(_),
-                Outcome::AskServer(ending),
+                KillOutcome::AskServer(ending),
             ) => {
-                let told = Some(killed(Outcome::Done));
+                let told = Some(killed(KillOutcome::Done));
                 return self.outside_kills().order(kill.victim, kill.query_only, ending, told);
             }
-            (Killer::Peer(..) | Killer::Operator(_), Outcome::OfServer(_)) => Outcome::NoSuchClient,
+            (Killer::Peer(..) | Killer::Operator(_), KillOutcome::OfServer(_)) => KillOutcome::NoSuchClient,
             (_, outcome) => outcome,
         };
         self.tell_killer(killed(outcome));
@@ -416,7 +416,7 @@ impl Engine {
         }
     }
 
-    fn end_killing(&mut self, key: ClientKey, outcome: Outcome) {
+    fn end_killing(&mut self, key: ClientKey, outcome: KillOutcome) {
         if let Some(killing) = self.clients[key].end_killing() {
             self.resume.push(key);
             self.kill_settled(key, killing, outcome);
@@ -427,11 +427,11 @@ impl Engine {
     pub(crate) fn give_up_killing(&mut self, key: ClientKey) {
         let of_peer = matches!(self.clients[key].phase(), Phase::Killing(killing) if killing.is_of_peer());
         let outcome =
-            if of_peer { Outcome::Undelivered(Undelivered::NoAnswer) } else { Outcome::NoSuchClient };
+            if of_peer { KillOutcome::Undelivered(Undelivered::NoAnswer) } else { KillOutcome::NoSuchClient };
         self.end_killing(key, outcome);
     }
 
-    fn kill_settled(&mut self, killer: ClientKey, killing: Killing, outcome: Outcome) {
+    fn kill_settled(&mut self, killer: ClientKey, killing: Killing, outcome: KillOutcome) {
         match self.killers().settle(killer, killing, outcome) {
             Settled::AsksPeer(None) => {}
             Settled::AsksPeer(Some(kill)) => self.kill_at_peer(kill),
@@ -471,7 +471,7 @@ impl Engine {
         query_only: bool,
         rights: &KillRights,
         age: Duration,
-    ) -> Outcome {
+    ) -> KillOutcome {
         match self.killers().victim(id, query_only, rights, age) {
             Ok(victim) => self.end_for_client(victim, query_only),
             Err(outcome) => outcome,
@@ -479,7 +479,7 @@ impl Engine {
     }
 
     /// Ends what a client does, or the client itself, as far as that can be done here.
-    pub(crate) fn end_for_client(&mut self, victim: ClientKey, query_only: bool) -> Outcome {
+    pub(crate) fn end_for_client(&mut self, victim: ClientKey, query_only: bool) -> KillOutcome {
         let mut end = self.victims().end(victim, query_only);
         if end == End::Runs {
             end = match self.coalescing().hand_over(victim) {
@@ -499,9 +499,9 @@ impl Engine {
                 }
             }
             End::Backend(backend) => self.give_up_backend(backend, "its client was killed"),
-            End::ByServer(ending) => return Outcome::AskServer(ending),
+            End::ByServer(ending) => return KillOutcome::AskServer(ending),
         }
-        Outcome::Done
+        KillOutcome::Done
     }
 
     fn queue_kill(&mut self, killer: ClientKey, ending: ServerKill, kills: Option<Kills>) {

@@ -9,7 +9,7 @@
 use seam::{Address, Instant};
 
 use crate::accounts::Account;
-use crate::backend::{Backend, Owner, Phase as BackendPhase, Place};
+use crate::backend::{Backend, Owner, Phase as BackendPhase, ServerPlace};
 use crate::client::ids::ClientIds;
 use crate::client::{Client, Phase};
 use crate::engine::Engine;
@@ -254,8 +254,8 @@ impl Tables<'_> {
 
     fn server_of(&self, backend: &Backend) -> Address {
         match backend.place() {
-            Place::At(place) => self.settings.server[*place].clone(),
-            Place::Former(address) => Address::clone(address),
+            ServerPlace::At(place) => self.settings.server[*place].clone(),
+            ServerPlace::Former(address) => Address::clone(address),
         }
     }
 

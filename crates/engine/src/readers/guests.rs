@@ -68,7 +68,7 @@ impl Guest {
 
 /// How a guest's statement has ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum GuestEnd {
     /// The client has the server's answer.
     Answered,
     /// Nothing of the statement has run, for this reason.
@@ -84,7 +84,7 @@ pub(crate) struct Returned {
     pub(super) id: u32,
     pub(super) status: StatusFlags,
     pub(super) aftermath: Aftermath,
-    pub(super) ended: Ended,
+    pub(super) ended: GuestEnd,
     /// True where the reader has the client's connection read no more.
     pub(super) is_paused: bool,
 }
@@ -125,12 +125,12 @@ impl Guests {
     }
 
     /// How a guest's statement has ended, which is over; `broken` where its client cannot go on.
-    pub(super) fn end_of(&mut self, guest: ClientKey, broken: bool) -> Ended {
+    pub(super) fn end_of(&mut self, guest: ClientKey, broken: bool) -> GuestEnd {
         match self.errors.remove(&guest) {
-            _ if broken => Ended::Broken,
-            None => Ended::Answered,
-            Some(error) if error.is_clients() => Ended::Lost(error),
-            Some(error) => Ended::NotRun(error),
+            _ if broken => GuestEnd::Broken,
+            None => GuestEnd::Answered,
+            Some(error) if error.is_clients() => GuestEnd::Lost(error),
+            Some(error) => GuestEnd::NotRun(error),
         }
     }
 

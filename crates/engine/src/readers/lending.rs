@@ -10,7 +10,7 @@ use std::time::Duration;
 use seam::{Input, Instant, Program};
 
 use super::following::FollowingReplicas;
-use super::guests::{Ended, Guest, Guests, Returned};
+use super::guests::{Guest, GuestEnd, Guests, Returned};
 use super::lent::{At, Lent};
 use super::route::{Asked, HEAD_START, Route};
 use super::routing::NotSplit;
@@ -284,14 +284,14 @@ impl Engine {
             self.clients[key].update_reading(&mut self.io.outbox);
         }
         match returned.ended {
-            Ended::Answered => {}
-            Ended::Broken => return self.drop_client(key),
-            Ended::NotRun(error) if error == MySqlError::interrupted() => {
+            GuestEnd::Answered => {}
+            GuestEnd::Broken => return self.drop_client(key),
+            GuestEnd::NotRun(error) if error == MySqlError::interrupted() => {
                 self.views.totals.cancelled += 1;
                 self.answers().error(key, lent.answer, &error);
             }
-            Ended::NotRun(_) => return self.read_on_primary(key, lent),
-            Ended::Lost(error) => {
+            GuestEnd::NotRun(_) => return self.read_on_primary(key, lent),
+            GuestEnd::Lost(error) => {
                 // A function that a view has called may have written there, if its account may do so in spite of read_only.
                 let refresh = self.settings.accounts_refresh;
                 if self.servers.primary_mut().rescues.has_no_functions(self.now, refresh) {

@@ -39,7 +39,7 @@ use crate::server::control::facts::Facts;
 use crate::server::control::peers::questions::PeersQuestion;
 use crate::server::control::question::Question;
 use crate::server::control::state::{CONTROL_TOKENS, State};
-use crate::server::login::{Credentials, OF_SERVICE_ACCOUNT, Outcome, ServerLogin};
+use crate::server::login::{Credentials, LoginOutcome, OF_SERVICE_ACCOUNT, ServerLogin};
 use crate::server::stored_code::questions::{CodeQuestion, ReadCode};
 use crate::server::stored_code::watch::reading::AtHand;
 use crate::servers::Servers;
@@ -214,7 +214,7 @@ impl ServiceAccounts<'_> {
         match &mut control.state {
             State::LoggingIn(login) => match login.read(bytes, &mut control.out) {
                 Ok(None) => {}
-                Ok(Some(Outcome::Established(established))) => {
+                Ok(Some(LoginOutcome::Established(established))) => {
                     let connection = self.servers[key].control.connection.expect("its bytes have just come");
                     self.servers[key].control.capabilities = established.capabilities;
                     self.io.start_server_compression(connection, established.capabilities);
@@ -223,7 +223,7 @@ impl ServiceAccounts<'_> {
                     self.servers[key].control.asked_anew(self.settings.letter_key.as_ref());
                     self.servers[key].ask(self.now, Question::Limits);
                 }
-                Ok(Some(Outcome::Encrypt { bytes, public_key })) => {
+                Ok(Some(LoginOutcome::Encrypt { bytes, public_key })) => {
                     let connection = self.servers[key].control.connection.expect("its bytes have just come");
                     self.io.tasks.give(
                         Asker::Control(key, connection),
@@ -231,12 +231,12 @@ impl ServiceAccounts<'_> {
                         None,
                     );
                 }
-                Ok(Some(Outcome::StartTls)) => {
+                Ok(Some(LoginOutcome::StartTls)) => {
                     let connection = self.servers[key].control.connection.expect("its bytes have just come");
                     let out = std::mem::take(&mut self.servers[key].control.out);
                     self.servers[key].start_tls(self.settings, self.io, connection, &out);
                 }
-                Ok(Some(Outcome::Refused { code, message })) => {
+                Ok(Some(LoginOutcome::Refused { code, message })) => {
                     let user = &self.settings.service_user;
                     let message = String::from_utf8_lossy(&message);
                     let reason = format!(
@@ -244,7 +244,7 @@ impl ServiceAccounts<'_> {
                     );
                     return Heard::Lost(reason);
                 }
-                Ok(Some(Outcome::Withheld(why))) => {
+                Ok(Some(LoginOutcome::Withheld(why))) => {
                     let user = &self.settings.service_user;
                     let reason = format!("the service account '{user}' cannot log in: {}", why.message());
                     return Heard::Lost(reason);

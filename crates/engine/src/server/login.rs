@@ -181,7 +181,7 @@ impl Established {
 }
 
 /// The outcome of a login.
-pub(crate) enum Outcome {
+pub(crate) enum LoginOutcome {
     Established(Established),
     /// The request for TLS is among the answers; once they are sent, TLS is to begin, and then [`ServerLogin::secured`].
     StartTls,
@@ -236,7 +236,11 @@ impl ServerLogin {
     }
 
     /// Takes in bytes of the server, appends answers to `out`, and says how the login ended once it has.
-    pub(crate) fn read(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Outcome>, WireError> {
+    pub(crate) fn read(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<LoginOutcome>, WireError> {
         self.input.extend_from_slice(bytes);
         loop {
             let Some(&sequence) = self.input.get(3) else { return Ok(None) };
@@ -247,7 +251,7 @@ impl ServerLogin {
             };
             let outcome = self.packet(&message.payload, message.last_sequence.wrapping_add(1), out)?;
             self.input = input[message.consumed..].to_vec();
-            if matches!(outcome, Some(Outcome::StartTls)) && !self.input.is_empty() {
+            if matches!(outcome, Some(LoginOutcome::StartTls)) && !self.input.is_empty() {
                 return Err(EARLY);
             }
             if outcome.is_some() {
@@ -261,10 +265,10 @@ impl ServerLogin {
         payload: &[u8],
         sequence: u8,
         out: &mut Vec<u8>,
-    ) -> Result<Option<Outcome>, WireError> {
+    ) -> Result<Option<LoginOutcome>, WireError> {
         if payload.first() == Some(&0xff) {
             let error = ErrPacket::parse(payload)?;
-            return Ok(Some(Outcome::Refused { code: error.code, message: error.message.to_vec() }));
+            return Ok(Some(LoginOutcome::Refused { code: error.code, message: error.message.to_vec() }));
         }
         match &mut self.phase {
             Phase::Greeting => {
@@ -274,7 +278,7 @@ impl ServerLogin {
                         Ok(Some(self.ask_for_tls(&greeting, payload, sequence, out)))
                     }
                     // CR_SSL_CONNECTION_ERROR, as a client would say it.
-                    (ServerTls::Required | ServerTls::Verified, false) => Ok(Some(Outcome::Refused {
+                    (ServerTls::Required | ServerTls::Verified, false) => Ok(Some(LoginOutcome::Refused {
                         code: 2026,
                         message: b"TLS is required (backend_tls), but the server does not offer it".to_vec(),
                     })),
@@ -288,7 +292,7 @@ impl ServerLogin {
             Phase::Answer(exchange) => {
                 exchange.sequence = sequence;
                 match payload {
-                    [0x00, ..] => Ok(Some(Outcome::Established(exchange.established.clone()))),
+                    [0x00, ..] => Ok(Some(LoginOutcome::Established(exchange.established.clone()))),
                     [0xfe, ..] => {
                         let switch = AuthSwitch::parse(payload)?;
                         Ok(exchange.answer_switch(&self.credentials, &switch, out))
@@ -315,13 +319,13 @@ impl ServerLogin {
         payload: &[u8],
         sequence: u8,
         out: &mut Vec<u8>,
-    ) -> Outcome {
+    ) -> LoginOutcome {
         let mut request = Vec::new();
         self.login_request(greeting, &[], Method::Native).put_ssl_request(&mut request);
         let mut next = sequence;
         wire::put_message(out, &mut next, &request);
         self.phase = Phase::StartingTls { greeting: payload.to_vec(), sequence: next };
-        Outcome::StartTls
+        LoginOutcome::StartTls
     }
 
     /// TLS stands: what the greeting asked for follows.
@@ -410,7 +414,7 @@ impl Exchange {
         credentials: &Credentials,
         switch: &AuthSwitch<'_>,
         out: &mut Vec<u8>,
-    ) -> Option<Outcome> {
+    ) -> Option<LoginOutcome> {
         self.established.scramble = switch.data.first_chunk().copied().unwrap_or_default();
         // unix_socket and auth_socket look at the socket's owner and want no bytes; any other plugin will refuse an empty
         // answer with an error of its own.
@@ -420,7 +424,7 @@ impl Exchange {
                 self.put(out, &response);
                 None
             }
-            Err(withheld) => Some(Outcome::Withheld(withheld)),
+            Err(withheld) => Some(LoginOutcome::Withheld(withheld)),
         }
     }
 
@@ -465,7 +469,12 @@ impl Exchange {
     }
 
     /// Answers a SHA-2 method's message in the middle: it goes on by itself, wants the password, or this is its public key.
-    fn answer_more(&mut self, credentials: &Credentials, more: &[u8], out: &mut Vec<u8>) -> Option<Outcome> {
+    fn answer_more(
+        &mut self,
+        credentials: &Credentials,
+        more: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<LoginOutcome> {
         let password = credentials.secret.password().filter(|_| self.method.is_some_and(Method::is_sha2));
         match (more, password) {
             ([sha2_password::FAST_AUTHENTICATION], _) => {}
@@ -474,20 +483,20 @@ impl Exchange {
                 if as_it_is && credentials.is_verified(self.established.encrypted) {
                     self.put(out, &password.terminated());
                 } else if as_it_is {
-                    return Some(Outcome::Withheld(Withheld::Way));
+                    return Some(LoginOutcome::Withheld(Withheld::Way));
                 } else if let Err(withheld) = self.ask_for_key(credentials) {
-                    return Some(Outcome::Withheld(withheld));
+                    return Some(LoginOutcome::Withheld(withheld));
                 } else {
                     self.put(out, &[sha2_password::REQUEST_PUBLIC_KEY]);
                 }
             }
             (public_key, Some(password)) if std::mem::take(&mut self.awaits_key) => {
                 if !credentials.takes_key(public_key) {
-                    return Some(Outcome::Withheld(Withheld::Key));
+                    return Some(LoginOutcome::Withheld(Withheld::Key));
                 }
                 let mut bytes = password.terminated();
                 sha2_password::mix_with_scramble(&mut bytes, &self.established.scramble);
-                return Some(Outcome::Encrypt { bytes, public_key: public_key.to_vec() });
+                return Some(LoginOutcome::Encrypt { bytes, public_key: public_key.to_vec() });
             }
             // Nothing to send: the server will refuse it in its own words.
             _ => self.put(out, &[]),

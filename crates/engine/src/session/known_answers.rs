@@ -75,20 +75,20 @@ impl HeldAnswer {
 /// An answer that a statement has got.
 pub(crate) enum Answer {
     /// An OK that tells of these changes, and this state.
-    Set { after: State, changes: Rc<[u8]> },
+    Set { after: AnswerState, changes: Rc<[u8]> },
     /// The packets.
     Show(Rc<[u8]>),
 }
 
 /// The state that an answer depends on, and that it changes: session state, and the flags that are about the session.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct AnswerState {
     pub(crate) session: SessionId,
     pub(crate) status: StatusFlags,
     pub(crate) wait_timeout: WaitTimeout,
 }
 
-impl State {
+impl AnswerState {
     /// Holds the state, for as long as an answer depends on it.
     pub(crate) fn held(self, sessions: &mut Sessions) -> HeldState {
         let Self { session, status, wait_timeout } = self;
@@ -96,7 +96,7 @@ impl State {
     }
 }
 
-/// A state that is held, see [`State`].
+/// A state that is held, see [`AnswerState`].
 #[must_use = "a state that nobody gives up stays for ever"]
 pub(crate) struct HeldState {
     session: SessionHold,
@@ -106,8 +106,8 @@ pub(crate) struct HeldState {
 
 impl HeldState {
     /// Returns the state without the hold on it.
-    pub(crate) fn state(&self) -> State {
-        State { session: self.session.id(), status: self.status, wait_timeout: self.wait_timeout }
+    pub(crate) fn state(&self) -> AnswerState {
+        AnswerState { session: self.session.id(), status: self.status, wait_timeout: self.wait_timeout }
     }
 
     /// Gives the hold on the state up.
@@ -141,7 +141,7 @@ fn bytes_of_text(text: &[u8]) -> usize {
 
 impl KnownAnswers {
     /// The server's answer to this text in this state.
-    pub(crate) fn get(&mut self, text: &[u8], before: State) -> Option<Answer> {
+    pub(crate) fn get(&mut self, text: &[u8], before: AnswerState) -> Option<Answer> {
         let known = self.by_text.get_mut(text)?.iter_mut().find(|known| known.before.state() == before)?;
         self.uses += 1;
         known.used = self.uses;
@@ -240,7 +240,7 @@ pub(crate) mod tests {
         after.release(&mut sessions);
         assert!(matches!(known.get(b"to two", one), Some(Answer::Set { after, .. }) if after == two));
         assert!(known.get(b"to two", two).is_none() && known.get(b"to one", one).is_none());
-        let other_status = State { status: StatusFlags(0), ..one };
+        let other_status = AnswerState { status: StatusFlags(0), ..one };
         assert!(known.get(b"to two", other_status).is_none());
     }
 

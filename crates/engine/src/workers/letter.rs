@@ -107,7 +107,7 @@ pub(crate) enum Killer {
 pub struct Killed {
     pub(crate) killer: Killer,
     pub(crate) victim: u32,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: KillOutcome,
 }
 
 impl Killed {
@@ -119,7 +119,7 @@ impl Killed {
 
 /// The answer for the killer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum KillOutcome {
     Done,
     NoSuchClient,
     Denied,

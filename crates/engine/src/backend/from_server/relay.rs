@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use wire::{ReplyEvent, ReplySink, StatusFlags};
 
-use crate::backend::{Change, Summary};
+use crate::backend::{Summary, TrackedChange};
 use crate::client::Client;
 use crate::client::answers::buffered_answer::LARGEST_HELD;
 use crate::client::commands::known_answers::LARGEST_REMEMBERED;
@@ -194,10 +194,10 @@ impl Summary {
                 // A change of every statement's would make none harmless, and none may share a backend then.
                 wire::SessionChange::SystemVariable { name: trackers::COUNTER, .. } => {}
                 wire::SessionChange::SystemVariable { name, value } => {
-                    self.changes.push(Change::Variable { name: name.into(), value: value.into() });
+                    self.changes.push(TrackedChange::Variable { name: name.into(), value: value.into() });
                 }
-                wire::SessionChange::Schema(name) => self.changes.push(Change::Schema(name.into())),
-                wire::SessionChange::StateChange => self.changes.push(Change::State),
+                wire::SessionChange::Schema(name) => self.changes.push(TrackedChange::Schema(name.into())),
+                wire::SessionChange::StateChange => self.changes.push(TrackedChange::State),
                 _ => {}
             }
         }

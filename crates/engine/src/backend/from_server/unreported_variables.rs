@@ -13,7 +13,7 @@ use crate::backend::from_server::beliefs::{
     unreported,
 };
 use crate::backend::from_server::own_answers::rows_of;
-use crate::backend::{Afterwards, Change, Summary};
+use crate::backend::{Afterwards, Summary, TrackedChange};
 use crate::client::Client;
 use crate::client::memory::bytes_held::ClientMemory;
 use crate::ids::{BackendKey, ClientKey};
@@ -92,9 +92,9 @@ impl<'a> Findings<'a> {
     }
 
     /// Takes in a change that the server reports.
-    fn take_in(&mut self, change: Change) {
+    fn take_in(&mut self, change: TrackedChange) {
         match change {
-            Change::Variable { name, value } => {
+            TrackedChange::Variable { name, value } => {
                 let name: Box<[u8]> = name.to_ascii_lowercase().into();
                 let belief = belief(&self.request.statement, &name, self.failed);
                 if belief != Belief::Over {
@@ -107,7 +107,7 @@ impl<'a> Findings<'a> {
                 }
                 self.reported.insert(name);
             }
-            Change::Schema(name) => {
+            TrackedChange::Schema(name) => {
                 let belief = belief_in_schema(self.request, self.before.schema.as_deref(), self.failed);
                 if belief != Belief::Over {
                     self.schema_told = true;
@@ -115,7 +115,7 @@ impl<'a> Findings<'a> {
                     self.note(SCHEMA.into(), belief);
                 }
             }
-            Change::State => self.something = true,
+            TrackedChange::State => self.something = true,
         }
     }
 
@@ -193,7 +193,7 @@ impl SessionOnBackend<'_> {
         let backend = &mut self.servers[self.key];
         self.client.note_wait_timeouts(backend, &request.statement, &changes);
         self.client.note_last_gtid(request, &changes);
-        let tells_schema = changes.iter().any(|change| matches!(change, Change::Schema(_)));
+        let tells_schema = changes.iter().any(|change| matches!(change, TrackedChange::Schema(_)));
         if tells_schema {
             self.servers.of_mut(self.key).note_rights_taken_up(self.key);
         }
@@ -276,9 +276,9 @@ impl SessionOnBackend<'_> {
                 backend.afterwards = backend.afterwards.max(Afterwards::Reset);
             }
         }
-        let was_in_doubt = |change: &Change| matches!(change, Change::Variable { name, .. } if in_doubt.contains(&*name.to_ascii_lowercase()));
+        let was_in_doubt = |change: &TrackedChange| matches!(change, TrackedChange::Variable { name, .. } if in_doubt.contains(&*name.to_ascii_lowercase()));
         let in_doubt_anyway = summary.changes.iter().any(was_in_doubt);
-        let tells_schema = summary.changes.iter().any(|change| matches!(change, Change::Schema(_)));
+        let tells_schema = summary.changes.iter().any(|change| matches!(change, TrackedChange::Schema(_)));
         let failed = std::mem::replace(&mut self.servers[self.key].session.failed, Hidden::NOTHING);
         let mut request = Request::plain(Vec::new(), Expect::Simple, RequestKind::Other);
         request.changes.hidden = failed;

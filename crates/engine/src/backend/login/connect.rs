@@ -6,13 +6,13 @@ use seam::{ConnectionId, Instant};
 use wire::{CommandKind, Expect};
 
 use crate::accounts::secret::Password;
-use crate::backend::login::logging_in::{LoggingIn, Step};
+use crate::backend::login::logging_in::{LoggingIn, LoginStep};
 use crate::backend::login::reachability::connect_error;
-use crate::backend::login::refused::{Reason, Refusal, RefusedLogins};
+use crate::backend::login::refused::{Reason, RefusedLogins, ServerRefusal};
 use crate::backend::pool::building::{AsWhom, Building};
 use crate::backend::pool::idle::{Rest, Resting};
 use crate::backend::pool::lack::{Lack, WhyNoBackend};
-use crate::backend::pool::taking_places::{FullAccount, Place, TakingPlaces};
+use crate::backend::pool::taking_places::{FoundPlace, FullAccount, TakingPlaces};
 use crate::backend::to_server::sending::Sending;
 use crate::backend::{Owner, Phase, Summary};
 use crate::client::login::attempt::LoginAnswer;
@@ -81,17 +81,17 @@ impl Engine {
             for &key in waiting {
                 match self.taking_places().place_for(key, waiting, &mut to_come) {
                     None => continue,
-                    Some(Place::OfOtherWorker) => {
+                    Some(FoundPlace::OfOtherWorker) => {
                         self.pool.ask_for_backends();
                         continue;
                     }
-                    Some(Place::Free(origin)) => self.open_backend(key, origin),
-                    Some(Place::Of(other)) => self.change_account(other, key),
-                    Some(Place::OfFullAccount(full)) => {
+                    Some(FoundPlace::Free(origin)) => self.open_backend(key, origin),
+                    Some(FoundPlace::Of(other)) => self.change_account(other, key),
+                    Some(FoundPlace::OfFullAccount(full)) => {
                         self.make_room(server, full);
                         continue;
                     }
-                    Some(Place::Behind(idle)) => {
+                    Some(FoundPlace::Behind(idle)) => {
                         self.quit_backend(idle);
                         let Some(origin) = self.pool.take_place(self.now) else { continue };
                         self.open_backend(key, origin);
@@ -248,14 +248,14 @@ impl Engine {
     /// Takes bytes for a backend that is logging in.
     pub(crate) fn backend_login_bytes(&mut self, key: BackendKey, bytes: &[u8]) {
         match self.logging_in().read(key, bytes) {
-            Step::GoesOn => {}
-            Step::Asks(text, skipped) => {
+            LoginStep::GoesOn => {}
+            LoginStep::Asks(text, skipped) => {
                 let (command, expect) = (CommandKind::Query, Expect::ResultSets);
                 self.sending().send_own(key, Owner::Setup, command, text.as_bytes(), expect, skipped);
             }
-            Step::AnotherServer(version) => self.another_server_met(key, &version),
-            Step::Refused(refusal) => self.backend_refused(key, refusal),
-            Step::Broken(reason) => self.close_backend(key, &reason),
+            LoginStep::AnotherServer(version) => self.another_server_met(key, &version),
+            LoginStep::Refused(refusal) => self.backend_refused(key, refusal),
+            LoginStep::Broken(reason) => self.close_backend(key, &reason),
         }
     }
 
@@ -512,7 +512,7 @@ impl Engine {
     }
 
     /// Notes that the server refused a login of ours. The user's password was right a moment ago, or is a client's claim, or there is no room.
-    pub(crate) fn backend_refused(&mut self, key: BackendKey, refusal: Refusal) {
+    pub(crate) fn backend_refused(&mut self, key: BackendKey, refusal: ServerRefusal) {
         debug_assert!(
             !matches!(self.servers[key].phase(), Phase::Ready),
             "a login is refused before its end"

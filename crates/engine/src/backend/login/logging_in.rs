@@ -4,7 +4,7 @@ use seam::Instant;
 
 use crate::accounts::task::{Asker, Finding, Work};
 use crate::backend::from_server::own_answers::rows_of;
-use crate::backend::login::refused::Refusal;
+use crate::backend::login::refused::ServerRefusal;
 use crate::backend::to_server::own_statement::TRACKERS_ON;
 use crate::backend::{Backend, Summary};
 use crate::ids::{BackendKey, ServerKey};
@@ -15,7 +15,7 @@ use crate::outside::views::Views;
 use crate::pool::Pool;
 use crate::server::Server;
 use crate::server::control::facts::Facts;
-use crate::server::login::{Established, Outcome};
+use crate::server::login::{Established, LoginOutcome};
 use crate::servers::Servers;
 use crate::settings::Settings;
 
@@ -24,7 +24,7 @@ const ANOTHER_ACCOUNT: u16 = 1045;
 
 /// The next step of a backend's login, by the server's latest message.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::backend) enum Step {
+pub(in crate::backend) enum LoginStep {
     /// Nothing to do for now.
     GoesOn,
     /// The login is over. The server is asked this next. So many results come before the one that counts.
@@ -32,7 +32,7 @@ pub(in crate::backend) enum Step {
     /// The server is not the known one but another, of this version.
     AnotherServer(String),
     /// The server refuses the login, or would have to get the password and does not.
-    Refused(Refusal),
+    Refused(ServerRefusal),
     /// The server broke the protocol, as the text says.
     Broken(String),
 }
@@ -79,56 +79,57 @@ pub(in crate::backend) struct LoggingIn<'a> {
 
 impl LoggingIn<'_> {
     /// Takes the server's bytes for a backend that is logging in.
-    pub(in crate::backend) fn read(&mut self, key: BackendKey, bytes: &[u8]) -> Step {
+    pub(in crate::backend) fn read(&mut self, key: BackendKey, bytes: &[u8]) -> LoginStep {
         let backend = &mut self.servers[key];
-        let Some((login, out)) = backend.login() else { return Step::GoesOn };
+        let Some((login, out)) = backend.login() else { return LoginStep::GoesOn };
         let outcome = match login.read(bytes, out) {
             Ok(Some(outcome)) => outcome,
             Ok(None) => {
                 self.servers.of_mut(key).mark_dirty(key);
-                return Step::GoesOn;
+                return LoginStep::GoesOn;
             }
-            Err(error) => return Step::Broken(format!("its login broke the protocol: {error}")),
+            Err(error) => return LoginStep::Broken(format!("its login broke the protocol: {error}")),
         };
         let greeted = login.found().cloned();
         let found = match &outcome {
-            Outcome::Established(established) => Some(established),
+            LoginOutcome::Established(established) => Some(established),
             // Another server may not know the account, or not by this method.
-            Outcome::Refused { .. } | Outcome::Withheld(_) => greeted.as_ref(),
-            Outcome::StartTls | Outcome::Encrypt { .. } => None,
+            LoginOutcome::Refused { .. } | LoginOutcome::Withheld(_) => greeted.as_ref(),
+            LoginOutcome::StartTls | LoginOutcome::Encrypt { .. } => None,
         };
         if let Some(version) = found.and_then(|found| self.servers.of(key).is_replaced_by(found)) {
-            return Step::AnotherServer(version);
+            return LoginStep::AnotherServer(version);
         }
         match outcome {
-            Outcome::Established(established) => self.is_in(key, established),
-            Outcome::Encrypt { bytes, public_key } => {
+            LoginOutcome::Established(established) => self.is_in(key, established),
+            LoginOutcome::Encrypt { bytes, public_key } => {
                 let asker = Asker::Backend(self.servers[key].token);
                 self.io.tasks.give(asker, Work::Encrypt { bytes, public_key }, None);
-                Step::GoesOn
+                LoginStep::GoesOn
             }
-            Outcome::StartTls => {
+            LoginOutcome::StartTls => {
                 let backend = &mut self.servers[key];
                 let (connection, out) = (backend.connection, std::mem::take(&mut backend.out));
                 let connection = connection.expect("its bytes have just come");
                 self.servers.of(key).start_tls(self.settings, self.io, connection, &out);
-                Step::GoesOn
+                LoginStep::GoesOn
             }
-            Outcome::Refused { code, message } => {
-                Step::Refused(Refusal { code, message: String::from_utf8_lossy(&message).into_owned() })
-            }
-            Outcome::Withheld(why) => {
+            LoginOutcome::Refused { code, message } => LoginStep::Refused(ServerRefusal {
+                code,
+                message: String::from_utf8_lossy(&message).into_owned(),
+            }),
+            LoginOutcome::Withheld(why) => {
                 let user = &self.logins.identities.identity(self.servers[key].account.identity).user;
                 if let Some(event) = self.servers.of_mut(key).note_withheld(self.now, user, why) {
                     self.views.event(event);
                 }
-                Step::Refused(Refusal { code: why.code(), message: why.message().to_owned() })
+                LoginStep::Refused(ServerRefusal { code: why.code(), message: why.message().to_owned() })
             }
         }
     }
 
     /// Notes that the server has let a backend in.
-    fn is_in(&mut self, key: BackendKey, established: Established) -> Step {
+    fn is_in(&mut self, key: BackendKey, established: Established) -> LoginStep {
         let server = self.servers.of_mut(key);
         let backend = &mut server.backends[key];
         backend.login.thread_id = established.thread_id;
@@ -140,7 +141,7 @@ impl LoggingIn<'_> {
         backend.login.established = Some(established);
         server.reachability.answered();
         let (text, skipped) = server.setup(self.settings);
-        Step::Asks(text, skipped)
+        LoginStep::Asks(text, skipped)
     }
 
     /// Takes the answer to the questions behind the login.
@@ -148,17 +149,17 @@ impl LoggingIn<'_> {
     /// # Errors
     ///
     /// Where the server refuses the questions, or the backend would have other rights than its account.
-    pub(super) fn take_setup(&mut self, key: BackendKey, summary: &Summary) -> Result<(), Refusal> {
+    pub(super) fn take_setup(&mut self, key: BackendKey, summary: &Summary) -> Result<(), ServerRefusal> {
         if let Some(error) = &summary.error {
             let message = String::from_utf8_lossy(&error.message).into_owned();
-            return Err(Refusal { code: error.code, message });
+            return Err(ServerRefusal { code: error.code, message });
         }
         let row = rows_of(&summary.kept_answer).into_iter().next().unwrap_or_default();
         let mut fields = row.into_iter();
         let found = fields.next().flatten().unwrap_or_default();
         if self.note_role(key, fields.next()) && self.servers[key].is_changing() {
             let message = String::from("it has a role, which may be the former account's");
-            return Err(Refusal { code: 0, message });
+            return Err(ServerRefusal { code: 0, message });
         }
         let backend = &self.servers[key];
         let account = &self.logins.identities.identity(backend.account.identity).account;
@@ -172,7 +173,7 @@ impl LoggingIn<'_> {
             String::from_utf8_lossy(&expected),
             String::from_utf8_lossy(&found)
         );
-        Err(Refusal { code: ANOTHER_ACCOUNT, message })
+        Err(ServerRefusal { code: ANOTHER_ACCOUNT, message })
     }
 
     /// Notes a backend's answer about its role, where it was asked. True where it has one.

@@ -56,12 +56,12 @@ fn state_of_refusal(code: u16) -> &'static [u8; 5] {
 
 /// A server's error in the place of a login.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ServerRefusal {
     pub(crate) code: u16,
     pub(crate) message: String,
 }
 
-impl Refusal {
+impl ServerRefusal {
     /// Says whether the server lets nobody in.
     pub(super) fn is_of_all(&self) -> bool {
         matches!(self.code, OFFLINE | SHUTDOWN)
@@ -88,8 +88,8 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for MySqlError {
-    fn from(Refusal { code, message }: Refusal) -> Self {
+impl From<ServerRefusal> for MySqlError {
+    fn from(ServerRefusal { code, message }: ServerRefusal) -> Self {
         Self { code, sql_state: state_of_refusal(code), message }
     }
 }
@@ -116,7 +116,7 @@ pub(super) struct RefusedLogins<'a> {
 
 impl RefusedLogins<'_> {
     /// Returns the reason for which a backend's login was refused. For want of room the account is left alone for a while.
-    pub(in crate::backend) fn reason(&mut self, key: BackendKey, refusal: &Refusal) -> Reason {
+    pub(in crate::backend) fn reason(&mut self, key: BackendKey, refusal: &ServerRefusal) -> Reason {
         let backend = &self.servers[key];
         let identity = backend.account.identity;
         // Those that there are go on, as logged-in connections do; others wait for them, or for the server to take more.
@@ -192,8 +192,11 @@ mod tests {
     use crate::client::commands::command::tests::{engine, open_backends};
     use crate::settings::Settings;
 
-    fn refusal(code: u16) -> Refusal {
-        Refusal { code, message: String::from("User 'app' has exceeded the 'max_user_connections' resource") }
+    fn refusal(code: u16) -> ServerRefusal {
+        ServerRefusal {
+            code,
+            message: String::from("User 'app' has exceeded the 'max_user_connections' resource"),
+        }
     }
 
     #[test]

@@ -12,8 +12,8 @@ use crate::backend::login::rights::taken_up::BackendRights;
 use crate::backend::state::State;
 use crate::backend::to_server::prepared::Prepared;
 use crate::backend::{
-    Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, First, Locks, Opened, Phase, Place,
-    Shown, Successor,
+    Afterwards, Backend, BackendAccount, BackendLogin, BackendSession, First, Locks, Opened, Phase,
+    ServerPlace, Shown, Successor,
 };
 use crate::client::{self, Client};
 use crate::ids::{BackendKey, ServerKey};
@@ -135,7 +135,7 @@ impl Building<'_> {
             token: self.io.next_name(),
             connection: None,
             state: State::new(self.now),
-            place: Place::At(server.reachability.address),
+            place: ServerPlace::At(server.reachability.address),
             opened: Opened { origin, fresh: true, unproved: None, affinity_until: None },
             since: self.now,
             account: BackendAccount {

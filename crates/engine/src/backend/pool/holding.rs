@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use seam::{Address, Instant};
 
-use crate::backend::{Afterwards, Backend, Owner, Place};
+use crate::backend::{Afterwards, Backend, Owner, ServerPlace};
 use crate::ids::ClientKey;
 use crate::workers::serving::ServedClient;
 
@@ -68,12 +68,12 @@ impl Backend {
 
     /// Its server is at another address from now on. The backend ends what it has at the former one.
     pub(crate) fn is_left_at(&mut self, former: &Rc<Address>) {
-        self.place = Place::Former(Rc::clone(former));
+        self.place = ServerPlace::Former(Rc::clone(former));
         self.is_left();
     }
 
     /// Returns where its connection leads to.
-    pub(crate) fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &ServerPlace {
         &self.place
     }
 

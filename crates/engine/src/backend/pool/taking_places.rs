@@ -15,7 +15,7 @@ use crate::servers::Servers;
 use crate::workers::places::Origin;
 
 /// A place for a backend of a waiting statement's login.
-pub(in crate::backend) enum Place {
+pub(in crate::backend) enum FoundPlace {
     /// A free place, which has been taken for a new backend.
     Free(Origin),
     /// The place of this idle backend, which changes its account.
@@ -114,7 +114,7 @@ impl TakingPlaces<'_> {
         key: ClientKey,
         waiting: &[ClientKey],
         to_come: &mut ToCome,
-    ) -> Option<Place> {
+    ) -> Option<FoundPlace> {
         let login = self.login_without_one(key, to_come)?;
         match self.room_of(to_come.server, login.0) {
             AccountRoom::Some => self.take_place(key, login, waiting, to_come),
@@ -127,7 +127,7 @@ impl TakingPlaces<'_> {
                 let behind = self.take_room(login, to_come).map(FullAccount::Behind);
                 behind
                     .or_else(|| (!is_known).then_some(FullAccount::Unknown(login.0)))
-                    .map(Place::OfFullAccount)
+                    .map(FoundPlace::OfFullAccount)
             }
         }
     }
@@ -165,10 +165,10 @@ impl TakingPlaces<'_> {
         login: Login,
         waiting: &[ClientKey],
         to_come: &mut ToCome,
-    ) -> Option<Place> {
+    ) -> Option<FoundPlace> {
         let Parties { now, settings, pool, logins, sessions } = self.parties;
         if let Some(origin) = pool.take_place(now) {
-            return Some(Place::Free(origin));
+            return Some(FoundPlace::Free(origin));
         }
         let server = &mut self.servers[to_come.server];
         let by_change = server.may_change_to(now, settings, &logins.identities, pool, login);
@@ -189,13 +189,13 @@ impl TakingPlaces<'_> {
             !in_use && !wanted
         };
         let mut free = server.idle.iter().copied().filter(may_be_taken);
-        let Some(longest) = free.next() else { return Some(Place::OfOtherWorker) };
+        let Some(longest) = free.next() else { return Some(FoundPlace::OfOtherWorker) };
         let changes = |&idle: &BackendKey| by_change && server.may_change(idle, login);
         // One that can change costs less, but nobody loses a backend for that which is in use.
         let unused = |&idle: &BackendKey| now.since(server.backends[idle].since) >= worth;
         let instead = || free.take_while(unused).find(changes);
         let taken = Some(longest).filter(changes).or_else(instead);
-        let place = taken.map_or(Place::Behind(longest), Place::Of);
+        let place = taken.map_or(FoundPlace::Behind(longest), FoundPlace::Of);
         let taken = taken.unwrap_or(longest);
         self.servers[to_come.server].opening.affinity.place_taken(now);
         to_come.backends.retain(|&own| own != taken);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     /// Returns the places for statements of these clients, which wait in this order.
-    fn places(engine: &mut Engine, clients: &[u32]) -> Vec<Option<Place>> {
+    fn places(engine: &mut Engine, clients: &[u32]) -> Vec<Option<FoundPlace>> {
         let waiting: Vec<_> = clients.iter().map(|&number| client_key(number)).collect();
         let mut taking = engine.taking_places();
         let mut to_come = taking.to_come(taking.servers.primary().key, 16);
@@ -365,7 +365,7 @@ mod tests {
         let mut engine = with_full_account();
         assert!(matches!(places(&mut engine, &[0, 2])[..], [None, None]));
         let found = places(&mut engine, &[2, 0]);
-        assert!(matches!(found[..], [Some(Place::OfFullAccount(FullAccount::Behind(_))), None]));
+        assert!(matches!(found[..], [Some(FoundPlace::OfFullAccount(FullAccount::Behind(_))), None]));
     }
 
     #[test]

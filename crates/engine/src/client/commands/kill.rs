@@ -25,7 +25,7 @@ use crate::servers::Servers;
 use crate::session::Sessions;
 use crate::settings::Settings;
 use crate::steps;
-use crate::workers::letter::{Kill, KillRights, Killer, Letter, Outcome, OwnBy, ServerKill};
+use crate::workers::letter::{Kill, KillOutcome, KillRights, Killer, Letter, OwnBy, ServerKill};
 
 /// KILLs at the beginning of a text that are done here. Any further one is the server's, which knows no clients.
 const MOST_KILLS: u32 = 64;
@@ -224,7 +224,7 @@ impl Killers<'_> {
         query_only: bool,
         rights: &KillRights,
         age: Duration,
-    ) -> Result<ClientKey, Outcome> {
+    ) -> Result<ClientKey, KillOutcome> {
         let Some(victim) = self.ids.client_with(id) else { return Err(self.of_nobody(id, query_only)) };
         let client = &self.clients[victim];
         let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
@@ -232,20 +232,20 @@ impl Killers<'_> {
         if !identity
             .map_or(rights.all, |identity| rights.cover(self.own_by(), &identity.user, &identity.account))
         {
-            return Err(Outcome::Denied);
+            return Err(KillOutcome::Denied);
         }
         // What was to be ended has ended by itself.
         if query_only && client.activity.command_age(self.now) + CLOCKS_DIFFER < age {
-            return Err(Outcome::Done);
+            return Err(KillOutcome::Done);
         }
         Ok(victim)
     }
 
     /// Returns the outcome for an id that no client has. The server has the id, where its own ids have come so far.
-    fn of_nobody(&self, id: u32, query_only: bool) -> Outcome {
+    fn of_nobody(&self, id: u32, query_only: bool) -> KillOutcome {
         let ending = ServerKill { thread_id: u64::from(id), query_only };
         let reached = self.pool.workers.serving.has_reached(FIRST_ID);
-        if reached { Outcome::OfServer(ending) } else { Outcome::NoSuchClient }
+        if reached { KillOutcome::OfServer(ending) } else { KillOutcome::NoSuchClient }
     }
 
     /// Says whether a client waits for others to kill the one with this id.
@@ -257,8 +257,8 @@ impl Killers<'_> {
     }
 
     /// Returns the outcome of a client's KILL, by what was found out about its victim.
-    pub(crate) fn settle(&mut self, killer: ClientKey, killing: Killing, outcome: Outcome) -> Settled {
-        if matches!(outcome, Outcome::NoSuchClient | Outcome::OfServer(_))
+    pub(crate) fn settle(&mut self, killer: ClientKey, killing: Killing, outcome: KillOutcome) -> Settled {
+        if matches!(outcome, KillOutcome::NoSuchClient | KillOutcome::OfServer(_))
             && killing.peer.is_none()
             && let Some(slot) = self.pool.peer_of(killing.victim)
         {
@@ -267,31 +267,33 @@ impl Killers<'_> {
         let Killing { answer, victim, query_only, rest, peer, since } = killing;
         let outcome = match outcome {
             // Nor has that one such a client.
-            Outcome::NoSuchClient if peer.is_some() => self.of_nobody(victim, query_only),
+            KillOutcome::NoSuchClient if peer.is_some() => self.of_nobody(victim, query_only),
             outcome => outcome,
         };
         let id = u64::from(victim);
         let (rest, error) = match (outcome, rest) {
-            (Outcome::Done, None) => return Settled::Done { answer },
-            (Outcome::Done, Some(mut behind)) => {
+            (KillOutcome::Done, None) => return Settled::Done { answer },
+            (KillOutcome::Done, Some(mut behind)) => {
                 behind.killed = behind.killed.saturating_add(1);
                 return Settled::GoesOn { behind, answer };
             }
-            (Outcome::AskServer(ending), None) => {
+            (KillOutcome::AskServer(ending), None) => {
                 let own = self.ids.client_with(victim).map(|key| ClientRef { key, id: victim });
                 let own = own.map(|victim| OutsideKill::new(victim, ending, query_only, since));
                 let choice = self.pool.workers.chosen.get().number;
                 let kills = own.map_or(Kills::OfOtherWorker { choice }, |kill| Kills::Own(Box::new(kill)));
                 return Settled::ByServer { ending, kills: Some(kills) };
             }
-            (Outcome::OfServer(ending), None) => return Settled::ByServer { ending, kills: None },
+            (KillOutcome::OfServer(ending), None) => return Settled::ByServer { ending, kills: None },
             // Where the server's own numbers are like clients', a KILL of one goes to it alone: in a text it would be taken for a client's
             // once more, without end. (With a rest it is the victim's user who asks the server, and this one hears that it is done.)
-            (Outcome::NoSuchClient | Outcome::AskServer(_) | Outcome::OfServer(_), rest) => {
+            (KillOutcome::NoSuchClient | KillOutcome::AskServer(_) | KillOutcome::OfServer(_), rest) => {
                 (rest, MySqlError::no_such_client(id))
             }
-            (Outcome::Undelivered(why), rest) => (rest, MySqlError::kill_undelivered(id, slot_of(id), why)),
-            (Outcome::Denied, rest) => (rest, MySqlError::kill_denied(id)),
+            (KillOutcome::Undelivered(why), rest) => {
+                (rest, MySqlError::kill_undelivered(id, slot_of(id), why))
+            }
+            (KillOutcome::Denied, rest) => (rest, MySqlError::kill_denied(id)),
         };
         Settled::Failed { killed: rest.map_or(0, |behind| behind.killed), answer, error }
     }

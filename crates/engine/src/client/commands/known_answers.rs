@@ -12,7 +12,7 @@ use sql::{CharsetSetting, Classification, Kind};
 use crate::backend::Summary;
 use crate::client::Client;
 use crate::request::Request;
-use crate::session::known_answers::{Answer, HeldState, KnownQuestion, State};
+use crate::session::known_answers::{Answer, AnswerState, HeldState, KnownQuestion};
 use crate::session::{SessionTables, Sessions, WAIT_TIMEOUT, other_name};
 use crate::settings::{Settings, ThreadHandling};
 
@@ -25,7 +25,12 @@ pub(crate) const LARGEST_REMEMBERED: usize = 2048;
 impl SessionTables {
     /// Says whether nothing has changed that the text of a SET does not name. A server may report with it what a
     /// statement before it has done.
-    fn is_what_the_text_sets(&self, statement: &Classification, before: State, after: State) -> bool {
+    fn is_what_the_text_sets(
+        &self,
+        statement: &Classification,
+        before: AnswerState,
+        after: AnswerState,
+    ) -> bool {
         let timeout = before.wait_timeout != after.wait_timeout;
         let (before, after) = (self.states.state(before.session), self.states.state(after.session));
         let of_transaction = |name: &[u8]| name.starts_with(b"tx_") || name.starts_with(b"transaction_");
@@ -43,7 +48,7 @@ impl SessionTables {
 }
 
 /// The known answer to a statement.
-pub(in crate::client) enum Known {
+pub(in crate::client) enum KnownAnswer {
     /// None: the server has to be asked.
     Nothing,
     /// None: the server has to be asked, and its answer is to be remembered.
@@ -63,9 +68,9 @@ impl SessionTables {
         statement: &Classification,
         text: &[u8],
         answer: u8,
-    ) -> Known {
+    ) -> KnownAnswer {
         let Some(question) = client.question(settings, &self.states, statement, text, answer) else {
-            return Known::Nothing;
+            return KnownAnswer::Nothing;
         };
         let before = client.state_of_session();
         match self.known_answers.get(question.text(), before) {
@@ -73,7 +78,7 @@ impl SessionTables {
                 let charset = |session| &self.states.state(session).charset;
                 if client.variables_depend_on(charset(before.session), charset(after.session)) {
                     // They keep their client where they are.
-                    return Known::Nothing;
+                    return KnownAnswer::Nothing;
                 }
                 let held = self.states.hold_again(after.session);
                 if let Some(before) = client.session.becomes(held) {
@@ -82,14 +87,14 @@ impl SessionTables {
                 client.session.status = after.status;
                 client.session.wait_timeout = after.wait_timeout;
                 client.session.aftermath.changed_no_rows();
-                Known::Set(changes)
+                KnownAnswer::Set(changes)
             }
             Some(Answer::Show(packets)) => {
                 client.session.aftermath.has_no_row_count();
                 client.session.aftermath.found(1);
-                Known::Show(packets)
+                KnownAnswer::Show(packets)
             }
-            None => Known::NotYet(question),
+            None => KnownAnswer::NotYet(question),
         }
     }
 
@@ -192,9 +197,9 @@ impl Client {
             && !self.in_transaction()
     }
 
-    fn state_of_session(&self) -> State {
+    fn state_of_session(&self) -> AnswerState {
         let session = self.session.id().expect("a client with commands has logged in");
-        State { session, status: self.reader().status(), wait_timeout: self.session.wait_timeout }
+        AnswerState { session, status: self.reader().status(), wait_timeout: self.session.wait_timeout }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use sql::Kind;
 
-use crate::backend::Change;
+use crate::backend::TrackedChange;
 use crate::client::Client;
 use crate::request::Request;
 use crate::server::control::facts::Facts;
@@ -18,7 +18,7 @@ const NAME: &[u8] = b"last_gtid";
 impl Client {
     /// Takes in the GTID that an answer reports. A statement that failed after it had written is told of with a later
     /// answer, maybe another client's. So plain reads and SETs, which commit nothing, are not believed.
-    pub(crate) fn note_last_gtid(&mut self, request: &Request, changes: &[Change]) {
+    pub(crate) fn note_last_gtid(&mut self, request: &Request, changes: &[TrackedChange]) {
         let statement = &request.statement;
         let of_session = matches!(statement.kind, Kind::Set | Kind::Use)
             && !statement.several
@@ -27,7 +27,7 @@ impl Client {
             return;
         }
         for change in changes {
-            if let Change::Variable { name, value } = change
+            if let TrackedChange::Variable { name, value } = change
                 && name.eq_ignore_ascii_case(NAME)
                 && let Some(gtid) = Gtid::parse(value)
             {

@@ -7,7 +7,7 @@
 use sql::{Kind, TransactionCommand};
 use wire::StatusFlags;
 
-use crate::backend::{Change, Summary};
+use crate::backend::{Summary, TrackedChange};
 use crate::client::Client;
 use crate::client::session::transaction::Unstarted;
 use crate::request::Request;
@@ -80,7 +80,7 @@ impl Client {
         summary: &Summary,
     ) -> bool {
         let may_be_open = self.in_transaction() || request.statement.several;
-        let set = may_be_open && summary.changes.iter().any(Change::is_of_transactions);
+        let set = may_be_open && summary.changes.iter().any(TrackedChange::is_of_transactions);
         set || self.leaves_access_mode(sessions, request, summary)
     }
 

@@ -43,7 +43,7 @@ pub(crate) enum Unproved {
 
 /// The next step for clients with passwords that the server has to judge.
 #[must_use]
-pub(crate) enum Step {
+pub(crate) enum ClaimStep {
     /// Nothing more in this turn.
     Rest,
     /// Nothing: the client that was looked at waits on, or has gone.
@@ -60,7 +60,7 @@ pub(crate) enum Step {
 
 impl Authentication<'_> {
     /// Takes in a client with a password that the server has to judge, as soon as there is room for the question.
-    pub(in crate::client) fn claim(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> Step {
+    pub(in crate::client) fn claim(&mut self, key: ClientKey, mut attempt: Box<Attempt>) -> ClaimStep {
         attempt.answer = match std::mem::replace(&mut attempt.answer, LoginAnswer::Nonsense) {
             LoginAnswer::Token(token) => {
                 let clear = token.strip_suffix(&[0]).unwrap_or(&token);
@@ -75,12 +75,12 @@ impl Authentication<'_> {
         attempt.held_at = None;
         self.clients[key].wait_in_login(Login::AwaitingServer(attempt));
         let client = self.clients.ref_to(key);
-        let Some((_, guest)) = self.waiting_claim(client) else { return Step::Next };
+        let Some((_, guest)) = self.waiting_claim(client) else { return ClaimStep::Next };
         if let Some(answer) = self.proved_lately(client) {
-            return Step::Judge(client, answer);
+            return ClaimStep::Judge(client, answer);
         }
         let peer = self.clients[key].peer;
-        let Some(attempt) = self.clients[key].attempt_at_server() else { return Step::Next };
+        let Some(attempt) = self.clients[key].attempt_at_server() else { return ClaimStep::Next };
         let (failed, settings) = (&self.pool.workers.failed_logins, self.settings);
         let delay = failed.expected(self.now, &peer, &attempt.user, &settings.failed_logins);
         // A right password has to get there in time.
@@ -89,37 +89,37 @@ impl Authentication<'_> {
         if delay.is_zero() || !attempt.held_back.is_zero() {
             claims.line.push(guest, client);
             claims.look_again();
-            return Step::Next;
+            return ClaimStep::Next;
         }
         claims.last_held += 1;
         let place = (self.now + delay, claims.last_held);
         (attempt.held_back, attempt.held_at) = (delay, Some(place));
         claims.held.insert(place, (guest, client));
-        Step::Next
+        ClaimStep::Next
     }
 
     /// Returns the next step: for the next client in line, or for one of a user that has proved the same password a moment ago.
-    pub(super) fn next_step(&mut self) -> Step {
+    pub(super) fn next_step(&mut self) -> ClaimStep {
         if let Some((guest, client)) = self.logins.claims.again.pop_front() {
             if self.waiting_claim(client).is_none() {
-                return Step::Next;
+                return ClaimStep::Next;
             }
             if let Some(answer) = self.proved_lately(client) {
-                return Step::Judge(client, answer);
+                return ClaimStep::Judge(client, answer);
             }
             self.logins.claims.line.push(guest, client);
             self.logins.claims.look_again();
-            return Step::Next;
+            return ClaimStep::Next;
         }
         let next = if self.logins.claims.may_go_on { self.logins.claims.next() } else { None };
         let Some((guest, client)) = next else {
             self.logins.claims.may_go_on = false;
-            return Step::Rest;
+            return ClaimStep::Rest;
         };
-        let Some((password, _)) = self.waiting_claim(client) else { return Step::Next };
+        let Some((password, _)) = self.waiting_claim(client) else { return ClaimStep::Next };
         match self.proved_lately(client) {
-            Some(answer) => Step::Judge(client, answer),
-            None => Step::Ask(client, guest, password),
+            Some(answer) => ClaimStep::Judge(client, answer),
+            None => ClaimStep::Ask(client, guest, password),
         }
     }
 
@@ -215,20 +215,22 @@ impl Authentication<'_> {
     }
 
     /// Takes in that a backend for a claim did not come about.
-    pub(crate) fn claim_failed(&mut self, token: u64, how: Unproved) -> Step {
+    pub(crate) fn claim_failed(&mut self, token: u64, how: Unproved) -> ClaimStep {
         let Some(Claim { client, guest, password, question }) = self.logins.claims.end(token) else {
-            return Step::Next;
+            return ClaimStep::Next;
         };
         match how {
-            Unproved::Wrong => Step::Judge(client, LoginAnswer::Judged { password, question, right: false }),
+            Unproved::Wrong => {
+                ClaimStep::Judge(client, LoginAnswer::Judged { password, question, right: false })
+            }
             Unproved::NotNow => {
                 if self.waiting_claim(client).is_some() {
                     self.logins.claims.line.put_back(guest, client);
                 }
-                Step::Next
+                ClaimStep::Next
             }
-            Unproved::Refused(error) => Step::Refuse(client, error),
-            Unproved::Lost => Step::Lose(client),
+            Unproved::Refused(error) => ClaimStep::Refuse(client, error),
+            Unproved::Lost => ClaimStep::Lose(client),
         }
     }
 

@@ -14,8 +14,8 @@ use crate::accounts::task::Finding;
 use crate::accounts::{Account, Proved};
 use crate::client::login::attempt::{Attempt, Login, LoginAnswer, is_libmariadb};
 use crate::client::login::authentication::{Authentication, AuthenticationOutcome};
-use crate::client::login::delegation::{LOOKS, Step};
-use crate::client::login::refusing::Refusal;
+use crate::client::login::delegation::{ClaimStep, LOOKS};
+use crate::client::login::refusing::LoginRefusal;
 use crate::client::login::schema::Asked;
 use crate::client::login::security::Security;
 use crate::client::session::priority::Priority;
@@ -271,8 +271,8 @@ impl Engine {
         self.authentication().take_held();
         for _ in 0..LOOKS {
             match self.authentication().next_step() {
-                Step::Rest => break,
-                Step::Ask(client, guest, password) => {
+                ClaimStep::Rest => break,
+                ClaimStep::Ask(client, guest, password) => {
                     let Some(origin) = self.place_for_claim() else {
                         self.logins.claims.lack_place(guest, client);
                         break;
@@ -285,12 +285,12 @@ impl Engine {
     }
 
     /// Carries out the next step for a client with a password that the server has to judge, but for asking the server.
-    pub(crate) fn carry_out_claim(&mut self, step: Step) {
+    pub(crate) fn carry_out_claim(&mut self, step: ClaimStep) {
         match step {
-            Step::Rest | Step::Next | Step::Ask(..) => {}
-            Step::Judge(client, answer) => self.judge_claim(client, answer),
-            Step::Refuse(client, error) => self.refuse_claim(client, &error),
-            Step::Lose(client) => {
+            ClaimStep::Rest | ClaimStep::Next | ClaimStep::Ask(..) => {}
+            ClaimStep::Judge(client, answer) => self.judge_claim(client, answer),
+            ClaimStep::Refuse(client, error) => self.refuse_claim(client, &error),
+            ClaimStep::Lose(client) => {
                 let error = self.why_no_backend().unreachable(self.servers.primary().key, "connect_timeout");
                 self.refuse_claim(client, &error);
             }
@@ -317,7 +317,7 @@ impl Engine {
         let login = LoginRequest::parse(payload)?;
         self.note_login_stage(key, LoginStage::Request);
         if self.clients[key].lacks_tls() {
-            let Refusal { event, told } = self.authentication().refuse_plain(key, login.user);
+            let LoginRefusal { event, told } = self.authentication().refuse_plain(key, login.user);
             if let Some(error) = told {
                 self.answers().error(key, sequence.wrapping_add(1), &error);
             }
@@ -414,7 +414,7 @@ impl Engine {
     }
 
     /// Refuses a login. Its client is told so now, or at a time that has been noted.
-    fn refuse(&mut self, key: ClientKey, sequence: u8, Refusal { event, told }: Refusal) {
+    fn refuse(&mut self, key: ClientKey, sequence: u8, LoginRefusal { event, told }: LoginRefusal) {
         self.views.event(event);
         if let Some(error) = told {
             self.tell_refusal(key, sequence, &error);

@@ -16,7 +16,7 @@ use crate::session::is_utf8;
 
 /// The refusal of a login.
 #[derive(Debug)]
-pub(in crate::client) struct Refusal {
+pub(in crate::client) struct LoginRefusal {
     pub(super) event: Event,
     /// The error that the client is told now. `None` where it is told later.
     pub(super) told: Option<MySqlError>,
@@ -26,7 +26,7 @@ impl Authentication<'_> {
     /// Refuses a character set in which no client may talk, ahead of everything else, as both servers do
     /// (thd_init_client_charset): they would refuse every backend of this client. Refuses a name beyond ASCII in
     /// another character set than UTF-8, too: the servers convert it, and its bytes may be the name of somebody else.
-    pub(super) fn refuses_charset(&self, key: ClientKey, collation: u8, user: &[u8]) -> Option<Refusal> {
+    pub(super) fn refuses_charset(&self, key: ClientKey, collation: u8, user: &[u8]) -> Option<LoginRefusal> {
         let facts = self.server.facts.as_ref()?;
         let peer = self.clients[key].peer;
         let (error, why) = if let Some(charset) = facts.unusable_charset(collation) {
@@ -41,20 +41,25 @@ impl Authentication<'_> {
         let user = String::from_utf8_lossy(user).into_owned();
         let (refused_for, reason) = (RefusedFor::CharacterSet, format!("{}{why}", error.message));
         let event = Event::LoginRefused { peer, user, refused_for, reason };
-        Some(Refusal { event, told: Some(error) })
+        Some(LoginRefusal { event, told: Some(error) })
     }
 
     /// Refuses a login in the clear where TLS is required.
-    pub(in crate::client) fn refuse_plain(&self, key: ClientKey, user: &[u8]) -> Refusal {
+    pub(in crate::client) fn refuse_plain(&self, key: ClientKey, user: &[u8]) -> LoginRefusal {
         let error = MySqlError::tls_required();
         let (peer, user) = (self.clients[key].peer, String::from_utf8_lossy(user).into_owned());
         let (refused_for, reason) = (RefusedFor::Tls, error.message.clone());
         let event = Event::LoginRefused { peer, user, refused_for, reason };
-        Refusal { event, told: Some(error) }
+        LoginRefusal { event, told: Some(error) }
     }
 
     /// Refuses a login by this verdict. A client that gives a wrong password again and again hears of it later each time.
-    pub(super) fn refuse(&mut self, key: ClientKey, attempt: &Attempt, verdict: &LoginVerdict) -> Refusal {
+    pub(super) fn refuse(
+        &mut self,
+        key: ClientKey,
+        attempt: &Attempt,
+        verdict: &LoginVerdict,
+    ) -> LoginRefusal {
         let (peer, facts) = (self.clients[key].peer, self.server.facts.as_ref());
         let host = host_name(&peer, facts.is_none_or(|facts| facts.name_resolution));
         let error = match verdict {
@@ -83,13 +88,13 @@ impl Authentication<'_> {
             _ => Duration::ZERO,
         };
         if delay.is_zero() {
-            return Refusal { event, told: Some(error) };
+            return LoginRefusal { event, told: Some(error) };
         }
         let client = self.clients.ref_to(key);
         let refusal = LateRefusal { client, sequence: attempt.sequence, error };
         let place = self.logins.late_refusals.add(self.now + delay, refusal);
         self.clients[key].wait_in_login(Login::Refused(place));
-        Refusal { event, told: None }
+        LoginRefusal { event, told: None }
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use seam::Instant;
 use sql::{Classification, Reads};
 
-use crate::backend::{Backend, Change};
+use crate::backend::{Backend, TrackedChange};
 use crate::client::{Client, Phase};
 use crate::request::{Request, RequestKind};
 use crate::servers::Servers;
@@ -42,10 +42,10 @@ impl Client {
         &mut self,
         backend: &mut Backend,
         statement: &Classification,
-        changes: &[Change],
+        changes: &[TrackedChange],
     ) {
         for change in changes.iter().filter(|_| !statement.variables.for_its_duration) {
-            if let Change::Variable { name, value } = change {
+            if let TrackedChange::Variable { name, value } = change {
                 self.note_wait_timeout(backend, name, value);
             }
         }

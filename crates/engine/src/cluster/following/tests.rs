@@ -3,7 +3,7 @@ use std::time::Duration;
 use seam::{Address, Input, Instant, Output, Program};
 use wire::{CommandKind, Expect, StatusFlags};
 
-use crate::backend::login::refused::Refusal;
+use crate::backend::login::refused::ServerRefusal;
 use crate::backend::{Owner, Permit, Phase as BackendPhase, Summary};
 use crate::client::commands::command::tests::{asked_for, connection, engine, open_backends};
 use crate::client::{Phase, Running};
@@ -165,7 +165,7 @@ fn who_waits_for_a_server_that_lets_nobody_in_waits_for_the_next_primary() {
         engine.clients[client].request = Some(Box::new(request("SELECT 1")));
         engine.clients[client].set_phase(Phase::Queued);
         let message = String::from("The server is currently in offline mode");
-        engine.backend_refused(key, Refusal { code, message });
+        engine.backend_refused(key, ServerRefusal { code, message });
         let waits = several && code != 1045;
         assert_eq!(matches!(engine.clients[client].phase(), Phase::Queued), waits, "{several} {code}");
         assert_eq!(engine.servers.primary().reachability.is_down(), waits);

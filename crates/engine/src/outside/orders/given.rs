@@ -10,7 +10,7 @@ use crate::errors::MySqlError;
 use crate::ids::{ClientKey, Table};
 use crate::outside::kills_under_way::KillsUnderWay;
 use crate::outside::orders::to_be_ended::OutsideKill;
-use crate::workers::letter::{Killed, Outcome};
+use crate::workers::letter::{KillOutcome, Killed};
 
 /// Orders that somebody outside has given.
 #[derive(Debug, Default)]
@@ -52,13 +52,13 @@ impl Orders {
     /// Notes the outcome of an operator's KILL of a client that another Onramp has.
     pub(crate) fn killed_at_peer(&mut self, order: u64, killed: &Killed) {
         let outcome = match killed.outcome {
-            Outcome::NoSuchClient | Outcome::OfServer(_) => KilledAtPeer::NoSuchClient,
-            Outcome::Undelivered(why) => {
+            KillOutcome::NoSuchClient | KillOutcome::OfServer(_) => KilledAtPeer::NoSuchClient,
+            KillOutcome::Undelivered(why) => {
                 let id = u64::from(killed.victim);
                 KilledAtPeer::Failed(MySqlError::kill_undelivered(id, slot_of(id), why).message)
             }
             // Nothing is denied to an operator, and the other Onramp asks the server by itself.
-            Outcome::Done | Outcome::Denied | Outcome::AskServer(_) => KilledAtPeer::Done,
+            KillOutcome::Done | KillOutcome::Denied | KillOutcome::AskServer(_) => KilledAtPeer::Done,
         };
         self.killed_at_peers.push_back((order, outcome));
     }

@@ -31,6 +31,6 @@ fn a_guest_that_is_killed_ahead_of_its_statement_does_not_go_on() {
     let summary = Summary { error, prelude_failed: true, ..Summary::default() };
     engine.prelude_failed(backend, client, &Request::query("SELECT a FROM t"), &summary);
     let returned = engine.guests.as_mut().map(Guests::take_returned).unwrap_or_default();
-    let ended: Vec<Ended> = returned.into_iter().map(|returned| returned.ended).collect();
-    assert_eq!(ended, [Ended::Broken]);
+    let ended: Vec<GuestEnd> = returned.into_iter().map(|returned| returned.ended).collect();
+    assert_eq!(ended, [GuestEnd::Broken]);
 }

@@ -35,7 +35,7 @@ pub(crate) use differences::Worth;
 use differences::{AT_A_TIME, Differences, Verdict};
 pub(crate) use frozen::FrozenMeter;
 pub(crate) use meter::{Meter, Served};
-use mix::{Mixes, Work};
+use mix::{Mixes, UsualTimes};
 pub use range::{Division, Range};
 
 /// A measurement takes this long at least: some hundred point selects, and some ten of what a disk is asked.
@@ -90,7 +90,7 @@ pub(crate) struct Counts {
     /// Statements that have ended.
     statements: u64,
     /// The time that these take as a rule.
-    work: Work,
+    work: UsualTimes,
     /// Microseconds for which statements waited.
     saturated: u64,
 }

@@ -53,7 +53,7 @@ impl Server {
         (server, sent)
     }
 
-    fn say(&mut self, payload: &[u8]) -> (Vec<u8>, Option<Outcome>) {
+    fn say(&mut self, payload: &[u8]) -> (Vec<u8>, Option<LoginOutcome>) {
         let (mut bytes, mut out) = (Vec::new(), Vec::new());
         wire::put_message(&mut bytes, &mut self.sequence, payload);
         let outcome = self.login.read(&bytes, &mut out).unwrap();
@@ -80,21 +80,21 @@ fn a_password_the_server_remembers_is_proved() {
     let digest2 = sha2_password::digest2(&sha2_password::digest1(b"secret"));
     assert!(sha2_password::verify(request.auth_response, &SCRAMBLE, &digest2));
     assert!(server.say(&[1, 3]).0.is_empty());
-    assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
+    assert!(matches!(server.say(&OK), (_, Some(LoginOutcome::Established(_)))));
 }
 
 #[test]
 fn a_password_it_does_not_is_sent_where_nobody_listens() {
     let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), ServerChannel::Socket);
     assert_eq!(server.say(&FULL).0, b"secret\0");
-    assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
+    assert!(matches!(server.say(&OK), (_, Some(LoginOutcome::Established(_)))));
 }
 
 #[test]
 fn elsewhere_it_is_encrypted() {
     let (mut server, _) = Server::greet(Method::CachingSha2, Secret::of(b"secret"), ServerChannel::Trusted);
     assert_eq!(server.say(&FULL).0, [sha2_password::REQUEST_PUBLIC_KEY]);
-    let Some(Outcome::Encrypt { mut bytes, public_key }) = server.say(b"\x01PEM").1 else {
+    let Some(LoginOutcome::Encrypt { mut bytes, public_key }) = server.say(b"\x01PEM").1 else {
         panic!("nothing to encrypt")
     };
     assert_eq!(public_key, b"PEM");
@@ -103,7 +103,7 @@ fn elsewhere_it_is_encrypted() {
     let mut out = Vec::new();
     server.login.encrypted(Some(b"encrypted"), &mut out);
     assert_eq!(server.sent(&out), b"encrypted");
-    assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
+    assert!(matches!(server.say(&OK), (_, Some(LoginOutcome::Established(_)))));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_older_method_begins_with_the_wish_for_the_key() {
         server.say(&switch(Method::Sha256, b"ABCDEFGHIJKLMNOPQRST")).0,
         [sha2_password::REQUEST_PUBLIC_KEY_SHA256]
     );
-    let Some(Outcome::Encrypt { mut bytes, .. }) = server.say(b"\x01PEM").1 else {
+    let Some(LoginOutcome::Encrypt { mut bytes, .. }) = server.say(b"\x01PEM").1 else {
         panic!("nothing to encrypt")
     };
     sha2_password::mix_with_scramble(&mut bytes, b"ABCDEFGHIJKLMNOPQRST");
@@ -135,7 +135,7 @@ fn a_hash_alone_answers_the_native_method_only() {
     let stage2 = wire::native_password::stage2(&stage1);
     assert!(wire::native_password::verify(request.auth_response, &SCRAMBLE, &stage2).is_some());
     let (sent, outcome) = server.say(&switch(Method::CachingSha2, &SCRAMBLE));
-    assert!(sent.is_empty() && matches!(outcome, Some(Outcome::Withheld(Withheld::Method))));
+    assert!(sent.is_empty() && matches!(outcome, Some(LoginOutcome::Withheld(Withheld::Method))));
 }
 
 fn tls_login(tls: ServerTls) -> ServerLogin {
@@ -175,7 +175,7 @@ fn tls_comes_before_the_name() {
         let mut login = tls_login(tls);
         let mut out = Vec::new();
         let outcome = login.read(&greeting(ALWAYS | Capabilities::SSL), &mut out).unwrap();
-        assert!(matches!(outcome, Some(Outcome::StartTls)));
+        assert!(matches!(outcome, Some(LoginOutcome::StartTls)));
         assert_eq!(out[..4], [32, 0, 0, 1]);
         assert!(wire::is_ssl_request(&out[4..]));
         out.clear();
@@ -186,7 +186,7 @@ fn tls_comes_before_the_name() {
         assert!(request.capabilities.contains(Capabilities::SSL));
         let mut ok = Vec::new();
         wire::put_message(&mut ok, &mut 3, &OK);
-        assert!(matches!(login.read(&ok, &mut out).unwrap(), Some(Outcome::Established(_))));
+        assert!(matches!(login.read(&ok, &mut out).unwrap(), Some(LoginOutcome::Established(_))));
     }
 }
 
@@ -206,7 +206,7 @@ fn nothing_slips_in_before_tls() {
 fn a_server_without_tls_gets_nothing_where_it_is_required() {
     let mut out = Vec::new();
     let outcome = tls_login(ServerTls::Required).read(&greeting(ALWAYS), &mut out).unwrap();
-    assert!(matches!(outcome, Some(Outcome::Refused { code: 2026, .. })) && out.is_empty());
+    assert!(matches!(outcome, Some(LoginOutcome::Refused { code: 2026, .. })) && out.is_empty());
     let outcome = tls_login(ServerTls::Preferred).read(&greeting(ALWAYS), &mut out).unwrap();
     assert!(outcome.is_none() && !out.is_empty());
 }
@@ -256,7 +256,7 @@ fn a_password_goes_only_where_nobody_else_can_have_it() {
             assert_eq!(sent == b"secret\0", clear, "{method:?} {way:?} {tls:?}");
             assert_eq!(sent.len() == 1, encrypted, "{method:?} {way:?} {tls:?}");
             match outcome {
-                Some(Outcome::Withheld(why)) => {
+                Some(LoginOutcome::Withheld(why)) => {
                     assert!(!clear && !encrypted && why == Withheld::Way);
                     assert!(why.message().contains("verify-full") && why.message().len() < 512);
                     assert!(sent.is_empty());
@@ -282,7 +282,7 @@ fn a_switch_is_followed_to_the_accounts_method_only() {
                 let Phase::Answer(exchange) = &mut server.login.phase else { panic!("not greeted") };
                 exchange.established.encrypted = tls == ServerTls::Verified;
                 let (sent, outcome) = server.say(&switch(asked, &SCRAMBLE));
-                let withheld = matches!(outcome, Some(Outcome::Withheld(Withheld::Method)));
+                let withheld = matches!(outcome, Some(LoginOutcome::Withheld(Withheld::Method)));
                 assert_eq!(withheld, account != asked, "{account:?} {asked:?}");
                 assert_eq!(sent.is_empty(), withheld);
             }
@@ -330,8 +330,8 @@ fn another_key_than_the_known_ones_gets_nothing() {
         server.login.credentials.known_keys = Arc::clone(&keys);
         assert_eq!(server.say(&FULL).0, [sha2_password::REQUEST_PUBLIC_KEY]);
         match server.say(&[&[1], key].concat()).1 {
-            Some(Outcome::Encrypt { public_key, .. }) => assert!(right && public_key == key),
-            Some(Outcome::Withheld(why)) => assert!(!right && why == Withheld::Key),
+            Some(LoginOutcome::Encrypt { public_key, .. }) => assert!(right && public_key == key),
+            Some(LoginOutcome::Withheld(why)) => assert!(!right && why == Withheld::Key),
             _ => panic!("neither encrypted nor withheld"),
         }
     }
@@ -344,7 +344,7 @@ fn a_second_question_gets_no_password() {
         Server::greet_account(Method::Native, account, Secret::of(b"secret"), ServerChannel::Socket);
     assert_eq!(server.say(&switch(Method::Dialog, b"\x04Password: ")).0, b"secret\0");
     assert_eq!(server.say(b"\x05Code: ").0, [0]);
-    assert!(matches!(server.say(&OK), (_, Some(Outcome::Established(_)))));
+    assert!(matches!(server.say(&OK), (_, Some(LoginOutcome::Established(_)))));
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn compression_is_asked_for_where_it_is_offered() {
             let mut out = Vec::new();
             let outcome = login.read(&greeting(ALWAYS | offered | encrypted), &mut out).unwrap();
             let mut sequence = 1;
-            if matches!(outcome, Some(Outcome::StartTls)) {
+            if matches!(outcome, Some(LoginOutcome::StartTls)) {
                 let asked = u32::from_le_bytes(*out[4..].first_chunk().unwrap());
                 assert_eq!(Capabilities(asked.into()) & both, agreed);
                 out.clear();

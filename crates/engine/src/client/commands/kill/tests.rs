@@ -132,11 +132,15 @@ fn an_id_that_no_client_has_is_the_servers_where_that_has_come_so_far() {
     let none = one + 1;
     let serves = ServedClient::default();
     engine.pool.workers.serving.add(FIRST_ID - 1, &serves);
-    assert_eq!(engine.kill_victim(none, true, &rights, Duration::ZERO), Outcome::NoSuchClient);
+    assert_eq!(engine.kill_victim(none, true, &rights, Duration::ZERO), KillOutcome::NoSuchClient);
     engine.pool.workers.serving.add(FIRST_ID, &serves);
     let ending = ServerKill { thread_id: u64::from(none), query_only: true };
-    assert_eq!(engine.kill_victim(none, true, &rights, Duration::ZERO), Outcome::OfServer(ending));
-    assert_eq!(engine.kill_victim(one, true, &rights, Duration::ZERO), Outcome::Done, "a client comes first");
+    assert_eq!(engine.kill_victim(none, true, &rights, Duration::ZERO), KillOutcome::OfServer(ending));
+    assert_eq!(
+        engine.kill_victim(one, true, &rights, Duration::ZERO),
+        KillOutcome::Done,
+        "a client comes first"
+    );
 }
 
 /// A statement that has come behind the KILL of the one before is not the one that is meant.
@@ -154,12 +158,12 @@ fn a_late_cancel_spares_what_has_come_since() {
     engine.clients[key].activity.takes_command(seconds(9));
     for (query_only, age, ended) in [(true, 2, false), (true, 1, true)] {
         let outcome = engine.kill_victim(id, query_only, &rights, Duration::from_secs(age));
-        assert_eq!((outcome, waits(&engine)), (Outcome::Done, !ended), "{age}");
+        assert_eq!((outcome, waits(&engine)), (KillOutcome::Done, !ended), "{age}");
     }
     let other = KillRights::of(OwnBy::Account, b"other", &Account::of_test("other", "%", Credential::Empty));
     let outcome = engine.kill_victim(id, true, &other, Duration::from_secs(2));
-    assert_eq!(outcome, Outcome::Denied, "nobody hears more than he may");
-    assert_eq!(engine.kill_victim(id, false, &rights, Duration::from_secs(2)), Outcome::Done);
+    assert_eq!(outcome, KillOutcome::Denied, "nobody hears more than he may");
+    assert_eq!(engine.kill_victim(id, false, &rights, Duration::from_secs(2)), KillOutcome::Done);
     assert!(engine.clients.get(key).is_none(), "its client is meant whatever it does");
 }
 
@@ -284,7 +288,7 @@ fn a_kill_from_elsewhere_is_answered_when_the_server_has_answered() {
     assert_eq!(it.told(), None);
     it.server_answers();
     let told = it.told();
-    let done = matches!(told, Some((1, Letter::Killed(Killed { outcome: Outcome::Done, .. }))));
+    let done = matches!(told, Some((1, Letter::Killed(Killed { outcome: KillOutcome::Done, .. }))));
     assert!(done, "{told:?}");
 }
 

@@ -7,7 +7,7 @@ use seam::Instant;
 
 use super::differences::{Differences, Worth};
 use super::meter::{Meter, NEVER};
-use super::mix::{DRAWERS, Known, Mixes, Shares, Work};
+use super::mix::{DRAWERS, Known, Mixes, Shares, UsualTimes};
 use super::{Counts, Division, Limit, Noise, Range, Speed, State, Trial, Usual};
 use crate::frozen::Distance;
 
@@ -73,7 +73,7 @@ plain!(struct Mixes { known, others });
 plain!(struct Known { shares, best });
 plain!(struct Shares { 0 });
 plain!(struct Counts { statements, work, saturated });
-plain!(struct Work { 0 });
+plain!(struct UsualTimes { 0 });
 
 impl<const LIMITS: usize> Meter<LIMITS> {
     /// Takes out what has been counted and found.

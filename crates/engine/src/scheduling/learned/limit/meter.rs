@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::mix::{DRAWERS, Work};
+use super::mix::{DRAWERS, UsualTimes};
 use super::{Counts, INTERVAL, Limit, Range};
 use crate::scheduling::learned::way::Way;
 
@@ -22,7 +22,7 @@ pub(crate) struct Meter<const LIMITS: usize> {
     /// True where a limit is to be found; otherwise nothing is counted.
     pub(super) on: AtomicBool,
     pub(super) statements: AtomicU64,
-    /// Work by drawer, see [`Work`].
+    /// Work by drawer, see [`UsualTimes`].
     pub(super) work: [AtomicU64; DRAWERS],
     pub(super) saturated: AtomicU64,
     /// The time since which statements wait, in microseconds.
@@ -38,7 +38,7 @@ pub(crate) struct Meter<const LIMITS: usize> {
 #[derive(Debug, Default)]
 pub(crate) struct Served {
     statements: u64,
-    work: Work,
+    work: UsualTimes,
 }
 
 impl Served {

@@ -17,9 +17,9 @@ const REMEMBERED: usize = 16;
 
 /// The time that ended statements take as a rule, in microseconds, by drawer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Work(pub(super) [u64; DRAWERS]);
+pub(crate) struct UsualTimes(pub(super) [u64; DRAWERS]);
 
-impl Work {
+impl UsualTimes {
     /// Adds one more statement, of the kind with this fingerprint.
     pub(super) fn add(&mut self, fingerprint: u64, micros: u64) {
         self.0[drawer(fingerprint)] += micros;
@@ -47,7 +47,7 @@ impl Work {
     }
 }
 
-impl From<[u64; DRAWERS]> for Work {
+impl From<[u64; DRAWERS]> for UsualTimes {
     fn from(work: [u64; DRAWERS]) -> Self {
         Self(work)
     }
@@ -115,7 +115,7 @@ impl Mixes {
     }
 
     /// A measurement has ended, in which so much was done.
-    pub(super) fn measured(&mut self, work: Work) -> Option<Change> {
+    pub(super) fn measured(&mut self, work: UsualTimes) -> Option<Change> {
         let shares = work.shares()?;
         let Some(present) = self.known.first_mut() else {
             self.known.push(Known { shares, best: None });
@@ -152,7 +152,7 @@ mod tests {
     fn measure(mixes: &mut Mixes, parts: &[(u64, u64)], times: u32, best: u32) -> Vec<Change> {
         let mut changes = Vec::new();
         for _ in 0..times {
-            let mut work = Work::default();
+            let mut work = UsualTimes::default();
             for &(kind, part) in parts {
                 work.add(fingerprint(kind), part);
             }

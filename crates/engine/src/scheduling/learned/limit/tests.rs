@@ -105,7 +105,7 @@ impl Bench {
         self.ended += speed * used * chance * STRETCH.as_secs_f64();
         self.now = self.now + STRETCH;
         self.counts.statements = self.ended as u64;
-        self.counts.work = Work::default();
+        self.counts.work = UsualTimes::default();
         self.counts.work.add(self.kind << 59, (self.ended * 100.0) as u64);
         if f64::from(in_force) < self.clients {
             self.counts.saturated += (STRETCH.as_micros() as f64 * used) as u64;

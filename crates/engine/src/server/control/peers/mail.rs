@@ -31,7 +31,7 @@ use super::questions::PeersQuestion;
 use super::sealed::{BITS, Bits, Content, LetterKey, set};
 use crate::backend::from_server::own_answers::number;
 use crate::errors::Undelivered;
-use crate::workers::letter::{ClientOwner, Kill, KillRights, Outcome, PEER_TIMEOUT, Sender};
+use crate::workers::letter::{ClientOwner, Kill, KillOutcome, KillRights, PEER_TIMEOUT, Sender};
 use crate::workers::onramps::millis_of;
 
 /// The time between two looks of either side while letters are under way. Where one statement is cancelled hundreds may be, and such a
@@ -58,7 +58,7 @@ const MOST_WAITING: usize = 512;
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 /// Outcomes of a letter, as a lock says them.
-const VERDICTS: [Outcome; 3] = [Outcome::Done, Outcome::NoSuchClient, Outcome::Denied];
+const VERDICTS: [KillOutcome; 3] = [KillOutcome::Done, KillOutcome::NoSuchClient, KillOutcome::Denied];
 
 /// News that has come by mail.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub(crate) enum Delivery {
         age: Duration,
     },
     /// The outcome of a KILL of ours.
-    Outcome(Kill, Outcome),
+    Outcome(Kill, KillOutcome),
 }
 
 /// The letters of this Onramp on one server.
@@ -220,7 +220,7 @@ impl Mail {
     }
 
     pub(super) fn undelivered(&mut self, kill: Kill, why: Undelivered) {
-        self.deliveries.push_back(Delivery::Outcome(kill, Outcome::Undelivered(why)));
+        self.deliveries.push_back(Delivery::Outcome(kill, KillOutcome::Undelivered(why)));
     }
 
     /// The oldest that has not been taken in.
@@ -229,7 +229,7 @@ impl Mail {
     }
 
     /// Notes the outcome of a peer's letter.
-    pub(super) fn settle(&mut self, sender: Sender, outcome: Outcome) {
+    pub(super) fn settle(&mut self, sender: Sender, outcome: KillOutcome) {
         if let Some(incoming) = self.incoming.get_mut(&sender.connection)
             && incoming.latest == sender.number
         {

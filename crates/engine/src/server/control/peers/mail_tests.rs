@@ -7,7 +7,7 @@ use super::*;
 use crate::accounts::{Account, Credential};
 use crate::ids::{ClientRef, client_key};
 use crate::server::control::peers::mail::Delivery;
-use crate::workers::letter::{KillRights, Killer, Outcome, OwnBy, PEER_TIMEOUT, Sender};
+use crate::workers::letter::{KillOutcome, KillRights, Killer, OwnBy, PEER_TIMEOUT, Sender};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -58,7 +58,7 @@ fn mail_locks(server: &Locks) -> usize {
 
 #[test]
 fn a_kill_arrives_whole_and_its_outcome_comes_back() {
-    for outcome in [Outcome::Done, Outcome::NoSuchClient, Outcome::Denied] {
+    for outcome in [KillOutcome::Done, KillOutcome::NoSuchClient, KillOutcome::Denied] {
         let mut server = Locks::default();
         let mut both = two(&mut server);
         for victim in [u32::MAX, 0x4400_0007] {
@@ -95,10 +95,10 @@ fn many_arrive_one_after_the_other_each_once_and_both_ways() {
                 match delivery {
                     Delivery::Kill { sender, victim, .. } => {
                         came.push(victim);
-                        onramp.peers.mail.settle(sender, Outcome::Done);
+                        onramp.peers.mail.settle(sender, KillOutcome::Done);
                     }
                     Delivery::Outcome(_, outcome) => {
-                        assert_eq!(outcome, Outcome::Done);
+                        assert_eq!(outcome, KillOutcome::Done);
                         told += 1;
                     }
                 }
@@ -134,13 +134,13 @@ fn locks_of_others_forge_no_letter_and_no_answer() {
     both[0].deliveries();
     both[0].peers.send(both[0].now, 2, kill(6));
     together(&mut server, &mut both, 50);
-    let why = Outcome::Undelivered(Undelivered::NoLocks);
+    let why = KillOutcome::Undelivered(Undelivered::NoLocks);
     assert_eq!(both[0].deliveries(), [Delivery::Outcome(kill(6), why)]);
     server.end(20);
     both[0].peers.send(both[0].now, 2, kill(8));
     together(&mut server, &mut both, 1100);
     let [(sender, _)] = letters(&mut both[1])[..] else { panic!("one letter") };
-    both[1].peers.mail.settle(sender, Outcome::Denied);
+    both[1].peers.mail.settle(sender, KillOutcome::Denied);
     both[1].go_on(&mut server, MILLI * 20);
     // An answer that somebody else holds says nothing.
     let answers: Vec<_> =
@@ -170,7 +170,7 @@ fn the_name_of_the_service_account_alone_is_not_enough() {
         assert!(letters(&mut forger).is_empty());
         let told = one.deliveries();
         let unanswered = |delivery: &Delivery| {
-            *delivery == Delivery::Outcome(kill(6), Outcome::Undelivered(Undelivered::NoAnswer))
+            *delivery == Delivery::Outcome(kill(6), KillOutcome::Undelivered(Undelivered::NoAnswer))
         };
         assert!(told.iter().all(unanswered), "{told:?}");
     }
@@ -187,7 +187,7 @@ fn without_a_password_nothing_is_written_or_read() {
         open.look(&mut server);
     }
     open.peers.send(open.now, 1, kill(4));
-    let why = Outcome::Undelivered(Undelivered::NoPassword);
+    let why = KillOutcome::Undelivered(Undelivered::NoPassword);
     assert_eq!(open.deliveries(), [Delivery::Outcome(kill(4), why)]);
     open.go_on(&mut server, Duration::from_secs(3));
     assert!(server.asked.iter().all(|text| !text.contains("onramp.letter") || text.contains("slot")));
@@ -335,7 +335,7 @@ fn a_crowd_of_one_user_keeps_others_waiting_for_no_longer_than_itself() {
     both[0].peers.send(both[0].now, 2, kill_by("app", 1));
     let refused = both[0].deliveries();
     assert!(refused.len() > 1000);
-    let why = Outcome::Undelivered(Undelivered::TooMany);
+    let why = KillOutcome::Undelivered(Undelivered::TooMany);
     let flood = kill_by("flood", 0).rights.owner;
     let is_floods = |delivery: &Delivery| matches!(delivery, Delivery::Outcome(kill, outcome) if *outcome == why && kill.rights.owner == flood);
     assert!(refused.iter().all(is_floods), "the other's is not");
@@ -344,7 +344,7 @@ fn a_crowd_of_one_user_keeps_others_waiting_for_no_longer_than_itself() {
         together(&mut server, &mut both, 1);
         for (sender, kill) in letters(&mut both[1]) {
             came += 1;
-            both[1].peers.mail.settle(sender, Outcome::NoSuchClient);
+            both[1].peers.mail.settle(sender, KillOutcome::NoSuchClient);
             if kill.victim == 1 {
                 return;
             }
@@ -364,10 +364,13 @@ fn hundreds_become_known_before_anybody_is_told_that_nobody_answers() {
     for _ in 0..6000 {
         together(&mut server, &mut both, 1);
         for (sender, _) in letters(&mut both[1]) {
-            both[1].peers.mail.settle(sender, Outcome::Done);
+            both[1].peers.mail.settle(sender, KillOutcome::Done);
         }
         for delivery in both[0].deliveries() {
-            assert!(matches!(delivery, Delivery::Outcome(_, Outcome::Done)), "{delivery:?} behind {done}");
+            assert!(
+                matches!(delivery, Delivery::Outcome(_, KillOutcome::Done)),
+                "{delivery:?} behind {done}"
+            );
             done += 1;
         }
     }
@@ -382,7 +385,7 @@ fn a_lock_that_is_not_given_back_is_no_part_of_the_next_letter() {
     both[0].peers.send(both[0].now, 2, kill(4));
     together(&mut server, &mut both, 1050);
     let [(sender, _)] = letters(&mut both[1])[..] else { panic!("one letter") };
-    both[1].peers.mail.settle(sender, Outcome::Done);
+    both[1].peers.mail.settle(sender, KillOutcome::Done);
     server.refuses = Some("RELEASE");
     server.asked.clear();
     together(&mut server, &mut both, 3000);
@@ -406,7 +409,7 @@ fn a_letter_of_one_that_hangs_is_not_read_again_and_again() {
     both[0].go_on(&mut server, MILLI);
     both[1].go_on(&mut server, Duration::from_secs(3));
     let [(sender, _)] = letters(&mut both[1])[..] else { panic!("one letter") };
-    both[1].peers.mail.settle(sender, Outcome::Done);
+    both[1].peers.mail.settle(sender, KillOutcome::Done);
     both[1].go_on(&mut server, Duration::from_secs(2));
     server.asked.clear();
     both[1].go_on(&mut server, Duration::from_secs(10));
@@ -420,7 +423,7 @@ fn nothing_is_carried_out_behind_the_bound() {
     let mut both = two(&mut server);
     both[0].peers.send(both[0].now, 2, kill(4));
     both[0].go_on(&mut server, PEER_TIMEOUT + Duration::from_secs(1));
-    let why = Outcome::Undelivered(Undelivered::NoAnswer);
+    let why = KillOutcome::Undelivered(Undelivered::NoAnswer);
     assert_eq!(both[0].deliveries(), [Delivery::Outcome(kill(4), why)]);
     both[1].go_on(&mut server, Duration::from_secs(3));
     assert_eq!((letters(&mut both[1]), mail_locks(&server)), (Vec::new(), 0));
@@ -463,13 +466,13 @@ fn a_late_answer_is_no_answer_to_the_next_letter() {
     assert_eq!(both[0].deliveries().len(), 1);
     both[0].peers.send(both[0].now, 2, kill(6));
     both[0].go_on(&mut server, MILLI);
-    both[1].peers.mail.settle(first, Outcome::Done);
+    both[1].peers.mail.settle(first, KillOutcome::Done);
     together(&mut server, &mut both, 1100);
     let [(second, ref came)] = letters(&mut both[1])[..] else { panic!("the next letter") };
     assert_eq!((came, both[0].deliveries()), (&kill(6), Vec::new()));
-    both[1].peers.mail.settle(second, Outcome::Denied);
+    both[1].peers.mail.settle(second, KillOutcome::Denied);
     together(&mut server, &mut both, 50);
-    assert_eq!(both[0].deliveries(), [Delivery::Outcome(kill(6), Outcome::Denied)]);
+    assert_eq!(both[0].deliveries(), [Delivery::Outcome(kill(6), KillOutcome::Denied)]);
 }
 
 #[test]
@@ -489,7 +492,7 @@ fn one_that_loses_its_connection_hears_so_and_nothing_is_done_twice() {
             assert!(came.len() <= 1, "{lost} after {after}: {came:?}");
             let told = both[0].deliveries();
             assert!(
-                matches!(told[..], [Delivery::Outcome(_, Outcome::Undelivered(_))]),
+                matches!(told[..], [Delivery::Outcome(_, KillOutcome::Undelivered(_))]),
                 "{lost} after {after}: {told:?}"
             );
             assert_eq!(mail_locks(&server), 0);
@@ -497,9 +500,9 @@ fn one_that_loses_its_connection_hears_so_and_nothing_is_done_twice() {
             both[0].peers.send(both[0].now, 2, kill(6));
             together(&mut server, &mut both, 1100);
             let [(sender, _)] = letters(&mut both[1])[..] else { panic!("one letter") };
-            both[1].peers.mail.settle(sender, Outcome::Done);
+            both[1].peers.mail.settle(sender, KillOutcome::Done);
             together(&mut server, &mut both, 50);
-            assert_eq!(both[0].deliveries(), [Delivery::Outcome(kill(6), Outcome::Done)]);
+            assert_eq!(both[0].deliveries(), [Delivery::Outcome(kill(6), KillOutcome::Done)]);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::server::Server;
 use crate::server::control::answer::NoAnswer;
 use crate::server::control::question::Question;
 use crate::settings::Settings;
-use crate::workers::letter::{Kill, Outcome, Sender};
+use crate::workers::letter::{Kill, KillOutcome, Sender};
 
 impl Server {
     /// Says whether this worker counts peers: one does for all.
@@ -68,7 +68,7 @@ impl Server {
     }
 
     /// Notes the outcome of a peer's KILL.
-    pub(crate) fn settle_kill_of_peer(&mut self, sender: Sender, outcome: Outcome) {
+    pub(crate) fn settle_kill_of_peer(&mut self, sender: Sender, outcome: KillOutcome) {
         self.control.peers.mail.settle(sender, outcome);
     }
 
