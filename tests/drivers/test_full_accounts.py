@@ -6,6 +6,7 @@ import pytest
 
 from harness import raw
 from harness.raw import Err
+from harness.relay import Relay
 from harness.server import ADMIN, Server
 from harness.waiting import in_background, wait_until_running
 
@@ -17,6 +18,19 @@ PERMITS = 16
 # has all, and 20 times a second for each backend where several have them in turn.
 REFUSED_BY_ONE = 2
 REFUSED_IN_TURNS = 40
+
+
+class Far(Relay):
+    """A server some way off, and the number of connections that it has got."""
+
+    connections = 0
+
+    def from_server(self, piece):
+        time.sleep(0.02)
+
+    def connected(self, near, far):
+        self.connections += 1
+        super().connected(near, far)
 
 
 def limit(server, most):
@@ -192,3 +206,30 @@ def test_what_nobody_needs_on_one_worker_goes_to_another(own_server, own_onramp)
 def backend_of(admin, marker):
     rows = admin.query("SELECT ID, INFO FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID()").rows
     return next(int(number) for number, info in rows if info and marker.encode() in info)
+
+
+def on_workers(onramp, workers):
+    """A client on each worker. A client's id tells which has it."""
+    found, others = {}, []
+    while len(found) < workers:
+        client = raw.connect(onramp, "limited", SECRET)
+        if found.setdefault(client.greeting.connection_id % workers, client) is not client:
+            others.append(client)
+    for client in others:
+        client.close()
+    return list(found.values())
+
+
+def test_the_only_backend_of_an_account_is_worth_a_login_before_it_goes_to_another_worker(own_server, own_onramp):
+    """Each has nothing more that waits whenever its client has an answer."""
+    limit(own_server, 1)
+    far = Far(own_server)
+    onramp = own_onramp(far, workers=2)
+    clients = on_workers(onramp, 2)
+    before, statements = far.connections, 20
+    run_all(clients, "SELECT 0", statements)
+    logins = far.connections - before
+    assert logins <= statements, f"{logins} logins for {2 * statements} statements"
+    for client in clients:
+        client.close()
+    far.close()

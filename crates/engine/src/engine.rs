@@ -145,7 +145,7 @@ impl Engine {
             Letter::Killed(killed) => self.killed_by_worker(killed),
             Letter::KillAtPeer(kill) => self.kill_at_peer(kill.clone()),
             Letter::Proved(proved) => self.logins.identities.renew(proved),
-            Letter::AccountIsFull(account) => self.pool.is_wanted(account.clone()),
+            Letter::AccountIsFull(account) => self.pool.is_wanted(now, account.clone()),
             Letter::AccountHasRoom(account) => self.logins.identities.has_room(account, now),
             Letter::LockWaits(waits) => self.take_lock_waits(waits),
             Letter::LockHolders(found) => self.servers[found.server].take_lock_holders(&found.holders),
@@ -542,7 +542,7 @@ impl Engine {
             Timer::Rescue => self.servers.next_rescue(self.now, &self.settings, &self.clients),
             Timer::SilentReads => self.scheduling.next_silence(self.now, &self.servers),
             Timer::Standing => self.scheduling.next_look_at_standing(self.now),
-            Timer::Place => self.servers.next_place(self.now, &self.logins.identities),
+            Timer::Place => self.servers.next_place(self.now, &self.logins.identities, &self.pool),
             Timer::OtherWorkers => self.pool.next_asking(&self.settings),
             Timer::Draining => self.orders.end_of_draining(),
             // An attempt that was due has been made in this turn, and its answer will come by itself.

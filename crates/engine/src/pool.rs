@@ -25,8 +25,9 @@ pub(crate) struct Pool {
     wanting_since: Option<Instant>,
     /// What this worker has of the stored code that all know, see [`Self::take_up_code`].
     pub(crate) known_code: KnownCode,
-    /// Accounts of which the server takes no more, and of which other workers have been refused one since the last turn.
-    wanted_accounts: Vec<IdentityKey>,
+    /// Accounts of which the server takes no more, and of which other workers have been refused one, each with the time at which it is looked at:
+    /// whether a backend of it is left to them.
+    wanted_accounts: Vec<(IdentityKey, Instant)>,
 }
 
 impl Pool {
@@ -41,14 +42,23 @@ impl Pool {
         }
     }
 
-    /// Another worker was refused a backend of this account: the server takes no more of it.
-    pub(crate) fn is_wanted(&mut self, account: IdentityKey) {
-        self.wanted_accounts.push(account);
+    /// Another worker was refused a backend of this account: the server takes no more of it. An idle one may be left to it from this time on.
+    pub(crate) fn is_wanted(&mut self, at: Instant, account: IdentityKey) {
+        match self.wanted_accounts.iter_mut().find(|(wanted, _)| *wanted == account) {
+            Some((_, earliest)) => *earliest = at.min(*earliest),
+            None => self.wanted_accounts.push((account, at)),
+        }
     }
 
-    /// Takes out the next account of which another worker was refused a backend since the last turn.
-    pub(crate) fn next_wanted_account(&mut self) -> Option<IdentityKey> {
-        self.wanted_accounts.pop()
+    /// Takes out the next account of which a backend may be left to another worker by now.
+    pub(crate) fn next_wanted_account(&mut self, now: Instant) -> Option<IdentityKey> {
+        let due = self.wanted_accounts.iter().position(|&(_, at)| at <= now)?;
+        Some(self.wanted_accounts.swap_remove(due).0)
+    }
+
+    /// Returns the time at which an account is looked at, of which another worker was refused a backend.
+    pub(crate) fn next_look_at_wanted(&self) -> Option<Instant> {
+        self.wanted_accounts.iter().map(|&(_, at)| at).min()
     }
 
     /// The next letter, and the number of its reader.

@@ -12,10 +12,6 @@ use seam::Instant;
 
 use crate::accounts::secret::IdentityKey;
 
-/// A worker that needs a backend keeps it for this time at least, and one without any waits as long for the only one of another. A login for each
-/// such time is a few per cent of the work.
-const KEPT_FOR: Duration = Duration::from_millis(50);
-
 /// A worker that lacks one asks the server again within this time, where it still does (`accounts::identities`: 2 s at most).
 const REMEMBERED: Duration = Duration::from_secs(4);
 
@@ -46,22 +42,58 @@ pub(crate) struct Free {
     passing: usize,
     /// True where statements wait there for a backend.
     is_needed: bool,
-    /// The time for which the worker has had it.
-    held_for: Duration,
-    /// The time for which nothing has run on it.
-    idle_for: Duration,
+    /// The time since which the worker has had it.
+    held_since: Instant,
+    /// The time since which nothing has run on it.
+    idle_since: Instant,
+    /// The time that another worker's login takes.
+    login: Duration,
+    /// The time for which a worker that needs a backend keeps it at least, and for which one without any waits at most for the only one of another:
+    /// so much longer than a login that these are a small part of the work.
+    kept_for: Duration,
+}
+
+/// The worker that gets the room of a backend that may become free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recipient {
+    /// Nobody: the backend stays.
+    Nobody,
+    /// This worker, now.
+    Worker(usize),
+    /// A worker that lacks one, but not before this time: until then the room is not worth a login.
+    NotBefore(Instant),
 }
 
 impl Free {
-    /// Describes a backend that the worker has had for the time `held_for`, and on which nothing has run for `idle_for`.
+    /// Describes a backend that the worker has had since the first of the times, and on which nothing has run since the second. `costs` are the time
+    /// that a login takes, and that for which a backend is kept for it.
     pub(crate) fn new(
         worker: usize,
         passing: usize,
         is_needed: bool,
-        held_for: Duration,
-        idle_for: Duration,
+        (held_since, idle_since): (Instant, Instant),
+        (login, kept_for): (Duration, Duration),
     ) -> Self {
-        Self { worker, passing, is_needed, held_for, idle_for }
+        Self { worker, passing, is_needed, held_since, idle_since, login, kept_for }
+    }
+
+    /// Returns the time from which on its room is worth a login of the worker that lacks one; `None` where it never is by itself.
+    fn is_left_at(&self, lack: &Lack) -> Option<Instant> {
+        let kept = self.held_since + self.kept_for;
+        let has_more = self.passing > lack.has + 1;
+        // Whoever has none waits no longer than that, however busy the other one is.
+        let waited = (lack.has == 0).then(|| kept.max(lack.since + self.kept_for));
+        match self.is_needed {
+            true if has_more => Some(kept),
+            true => waited,
+            false if has_more => Some(self.idle_since),
+            // One that nobody has needed for the time of a login has cost as much already. One that is used again a moment later is not given away.
+            // It goes also to a worker that has as many, since they may all be at work there.
+            false => {
+                let unused = if lack.has == 0 { self.login } else { self.kept_for };
+                Some(waited.map_or(self.idle_since + unused, |waited| waited.min(self.idle_since + unused)))
+            }
+        }
     }
 }
 
@@ -112,18 +144,14 @@ impl FullAccounts {
     }
 
     /// Returns the worker that gets the room of a backend of the account, if that is to become free for another one.
-    pub(crate) fn recipient(&self, now: Instant, account: &IdentityKey, free: Free) -> Option<usize> {
+    pub(crate) fn recipient(&self, now: Instant, account: &IdentityKey, free: Free) -> Recipient {
         let table = self.table();
-        let lack = next(table.get(account)?, now, free.worker)?;
-        let has_waited = now.since(lack.since) >= KEPT_FOR;
-        let is_left = match free.is_needed {
-            true => {
-                free.held_for >= KEPT_FOR && (free.passing > lack.has + 1 || (lack.has == 0 && has_waited))
-            }
-            // What nobody needs here goes also to a worker that has as many, since they may all be at work there.
-            false => free.passing > lack.has + 1 || lack.has == 0 || free.idle_for >= KEPT_FOR,
-        };
-        is_left.then_some(lack.worker)
+        let lack = table.get(account).and_then(|lacks| next(lacks, now, free.worker));
+        match lack.and_then(|lack| Some((lack.worker, free.is_left_at(lack)?))) {
+            None => Recipient::Nobody,
+            Some((worker, at)) if at <= now => Recipient::Worker(worker),
+            Some((_, at)) => Recipient::NotBefore(at),
+        }
     }
 
     fn tidy(&self, mut table: MutexGuard<'_, BTreeMap<IdentityKey, Vec<Lack>>>) {
@@ -159,25 +187,47 @@ mod tests {
         Instant::START + Duration::from_millis(millis)
     }
 
-    /// One that the worker has had for long.
-    fn free(worker: usize, passing: usize, is_needed: bool) -> Free {
-        Free { worker, passing, is_needed, held_for: KEPT_FOR, idle_for: Duration::ZERO }
+    const LOGIN: Duration = Duration::from_millis(1);
+    const KEPT_FOR: Duration = Duration::from_millis(50);
+
+    /// One that the worker has had for long, and on which something has just run.
+    fn free(now: Instant, worker: usize, passing: usize, is_needed: bool) -> Free {
+        Free::new(worker, passing, is_needed, (at(0), now), (LOGIN, KEPT_FOR))
     }
 
     #[test]
     fn whoever_has_none_gets_one_of_several_at_once_and_the_only_one_after_a_while() {
         let (full, app) = (FullAccounts::default(), name("app"));
         assert!(!full.any());
-        full.lacks(at(0), app.clone(), 1, 0);
+        full.lacks(at(50), app.clone(), 1, 0);
         assert!(full.any());
-        assert_eq!(full.recipient(at(1), &app, free(0, 2, true)), Some(1));
-        assert_eq!(full.recipient(at(1), &name("other"), free(0, 2, false)), None);
-        assert_eq!(full.recipient(at(1), &app, free(1, 2, false)), None, "it is the one that lacks some");
-        assert_eq!(full.recipient(at(49), &app, free(0, 1, true)), None);
-        assert_eq!(full.recipient(at(1), &app, free(0, 1, false)), Some(1), "nothing waits there");
-        assert_eq!(full.recipient(at(50), &app, free(0, 1, true)), Some(1));
-        let fresh = Free { held_for: Duration::from_millis(49), ..free(0, 9, true) };
-        assert_eq!(full.recipient(at(50), &app, fresh), None, "nothing has run on it yet");
+        let recipient = |millis, account: &IdentityKey, free| full.recipient(at(millis), account, free);
+        assert_eq!(recipient(51, &app, free(at(51), 0, 2, true)), Recipient::Worker(1));
+        assert_eq!(recipient(51, &name("other"), free(at(51), 0, 2, false)), Recipient::Nobody);
+        let its_own = free(at(51), 1, 2, false);
+        assert_eq!(recipient(51, &app, its_own), Recipient::Nobody, "it is the one that lacks some");
+        assert_eq!(recipient(99, &app, free(at(99), 0, 1, true)), Recipient::NotBefore(at(100)));
+        assert_eq!(recipient(100, &app, free(at(100), 0, 1, true)), Recipient::Worker(1));
+        let fresh = Free { held_since: at(51), ..free(at(100), 0, 9, true) };
+        assert_eq!(recipient(100, &app, fresh), Recipient::NotBefore(at(101)), "nothing has run on it yet");
+    }
+
+    /// What is used again a moment later would go back and forth, and each statement would cost a login.
+    #[test]
+    fn the_only_one_is_worth_a_login_before_it_goes_to_another() {
+        let (full, app) = (FullAccounts::default(), name("app"));
+        full.lacks(at(900), app.clone(), 1, 0);
+        let far = |idle_since, held_since| {
+            let costs = (Duration::from_millis(80), Duration::from_millis(320));
+            Free::new(0, 1, false, (at(held_since), at(idle_since)), costs)
+        };
+        let recipient = |millis, free| full.recipient(at(millis), &app, free);
+        assert_eq!(recipient(1_000, far(1_000, 0)), Recipient::NotBefore(at(1_080)));
+        assert_eq!(recipient(1_080, far(1_000, 0)), Recipient::Worker(1), "nobody needs it");
+        assert_eq!(recipient(1_219, far(1_219, 0)), Recipient::NotBefore(at(1_220)));
+        assert_eq!(recipient(1_220, far(1_220, 0)), Recipient::Worker(1), "the other has waited for long");
+        assert_eq!(recipient(1_220, far(1_220, 950)), Recipient::NotBefore(at(1_270)), "it has just come");
+        assert_eq!(recipient(1_000, Free { passing: 2, ..far(1_000, 990) }), Recipient::Worker(1));
     }
 
     #[test]
@@ -185,14 +235,14 @@ mod tests {
         let (full, app) = (FullAccounts::default(), name("app"));
         full.lacks(at(60), app.clone(), 1, 1);
         full.lacks(at(60), app.clone(), 2, 0);
-        assert_eq!(full.recipient(at(60), &app, free(0, 2, true)), Some(2));
+        assert_eq!(full.recipient(at(60), &app, free(at(60), 0, 2, true)), Recipient::Worker(2));
         assert_eq!(full.next(at(60), &app, 0), Some(2));
         full.has_one_more(&app, 2);
-        for is_needed in [true, false] {
-            assert_eq!(full.recipient(at(200), &app, free(0, 2, is_needed)), None);
-        }
-        let unused = Free { idle_for: KEPT_FOR, ..free(0, 1, false) };
-        assert_eq!(full.recipient(at(200), &app, unused), Some(1), "nobody needs it there");
+        assert_eq!(full.recipient(at(200), &app, free(at(200), 0, 2, true)), Recipient::Nobody);
+        let used = free(at(200), 0, 2, false);
+        assert_eq!(full.recipient(at(200), &app, used), Recipient::NotBefore(at(250)));
+        let unused = free(at(150), 0, 1, false);
+        assert_eq!(full.recipient(at(200), &app, unused), Recipient::Worker(1), "nobody needs it there");
         full.has_one_more(&app, 1);
         assert!(!full.any());
     }
@@ -202,9 +252,11 @@ mod tests {
         let (full, app) = (FullAccounts::default(), name("app"));
         full.lacks(at(0), app.clone(), 1, 1);
         full.lacks(at(100), app.clone(), 1, 0);
-        assert_eq!(full.recipient(at(149), &app, free(0, 1, true)), None);
-        assert_eq!(full.recipient(at(150), &app, free(0, 1, true)), Some(1));
-        assert_eq!(full.recipient(at(4_101), &app, free(0, 9, true)), None);
+        let recipient =
+            |millis, passing| full.recipient(at(millis), &app, free(at(millis), 0, passing, true));
+        assert_eq!(recipient(149, 1), Recipient::NotBefore(at(150)));
+        assert_eq!(recipient(150, 1), Recipient::Worker(1));
+        assert_eq!(recipient(4_101, 9), Recipient::Nobody);
         full.forget_old(at(4_100));
         assert!(full.any());
         full.forget_old(at(4_101));

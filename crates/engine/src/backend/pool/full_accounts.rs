@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, Table};
 use crate::pool::Pool;
 use crate::server::Server;
-use crate::workers::full_accounts::Free;
+use crate::workers::full_accounts::{Free, Recipient};
 use crate::workers::letter::Letter;
 
 /// The reason for which the server is not asked for one more.
@@ -49,7 +49,7 @@ impl Pool {
         self.write_letter(worker, Letter::AccountHasRoom(account));
     }
 
-    /// Returns the worker that gets a backend of its account, of which the server takes no more, if this one is to become free for it.
+    /// Returns the worker that gets the room of a backend, of whose account the server takes no more, if this one is to become free for it.
     pub(crate) fn gets_room_of(
         &self,
         now: Instant,
@@ -57,16 +57,16 @@ impl Pool {
         identities: &Identities,
         clients: &Table<ClientKey, Client>,
         is_needed: bool,
-    ) -> Option<usize> {
+    ) -> Recipient {
         let full_accounts = &self.workers.users.full_accounts;
         if !full_accounts.any() {
-            return None;
+            return Recipient::Nobody;
         }
         let backend = &server.backends[key];
         let account = &backend.account;
         let passing = server.passing_backends(account.identity, clients);
-        let (held_for, idle_for) = (now.since(account.held_since), now.since(backend.since));
-        let free = Free::new(self.worker, passing, is_needed, held_for, idle_for);
+        let (times, costs) = ((account.held_since, backend.since), server.opening.costs_of_room());
+        let free = Free::new(self.worker, passing, is_needed, times, costs);
         full_accounts.recipient(now, &identities.name(account.identity), free)
     }
 }

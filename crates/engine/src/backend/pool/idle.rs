@@ -14,6 +14,7 @@ use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::SessionTables;
 use crate::settings::Settings;
+use crate::workers::full_accounts::Recipient;
 
 impl SessionTables {
     /// Says whether a backend can serve a client: same user, same capabilities. A schema can be changed but not be unset.
@@ -167,7 +168,7 @@ impl Resting<'_> {
 
     /// Returns an idle backend that is closed for another worker, which was refused one of that account: the server takes no more of them.
     pub(in crate::backend) fn next_of_wanted_account(&mut self) -> Option<BackendKey> {
-        while let Some(account) = self.pool.next_wanted_account() {
+        while let Some(account) = self.pool.next_wanted_account(self.now) {
             let is_of =
                 |key: &BackendKey| self.identities.name(self.servers[*key].account.identity) == account;
             let idle: Vec<_> = self.servers.idle().filter(is_of).collect();
@@ -188,8 +189,15 @@ impl Resting<'_> {
         let server = self.servers.of(key);
         let (identities, clients) = (self.identities, self.clients);
         let recipient = self.pool.gets_room_of(self.now, (server, key), identities, clients, needed);
-        let Some(worker) = recipient else { return false };
         let identity = server.backends[key].account.identity;
+        let worker = match recipient {
+            Recipient::Nobody => return false,
+            Recipient::NotBefore(at) => {
+                self.pool.is_wanted(at, identities.name(identity));
+                return false;
+            }
+            Recipient::Worker(worker) => worker,
+        };
         let account = identities.name(identity);
         if needed {
             let left = server.passing_backends(identity, clients) - 1;

@@ -161,6 +161,11 @@ impl Opening {
         (WORTH * self.time.unwrap_or(USUAL_TIME)).clamp(LONGEST_WAIT, LONGEST_KEPT)
     }
 
+    /// Returns what the room of a full account costs another worker, the time of a login, and the time for which it is kept for that.
+    pub(super) fn costs_of_room(&self) -> (Duration, Duration) {
+        (self.time.unwrap_or(USUAL_TIME).min(LONGEST_KEPT), self.kept_for())
+    }
+
     /// Returns the time at which the next login will have lacked a backend for long enough that others' places are looked at again, or at which
     /// the server may be asked again for one that it has refused.
     pub(crate) fn next_look(&self, now: Instant, identities: &Identities) -> Option<Instant> {

@@ -10,6 +10,7 @@ use crate::backend::pool::opening::{LONGEST_WAIT, Login};
 use crate::backend::{Backend, Successor};
 use crate::client::Client;
 use crate::ids::{BackendKey, ClientKey, ServerKey, Table};
+use crate::pool::Pool;
 use crate::scheduling::shares::Parties;
 use crate::servers::Servers;
 use crate::workers::places::Origin;
@@ -63,9 +64,10 @@ impl ToCome {
 }
 
 impl Servers {
-    /// Returns the time at which a statement that lacks a backend may get one without anything else happening.
-    pub(crate) fn next_place(&self, now: Instant, identities: &Identities) -> Option<Instant> {
-        self.iter().filter_map(|server| server.opening.next_look(now, identities)).min()
+    /// Returns the time at which a statement that lacks a backend may get one without anything else happening, here or on another worker.
+    pub(crate) fn next_place(&self, now: Instant, identities: &Identities, pool: &Pool) -> Option<Instant> {
+        let own = self.iter().filter_map(|server| server.opening.next_look(now, identities));
+        own.chain(pool.next_look_at_wanted()).min()
     }
 
     /// Notes that a client's statement is the first in need and finds no backend. Returns for how long its login has had none.
@@ -384,7 +386,7 @@ mod tests {
         let (now, identities) = (engine.now, &mut engine.logins.identities);
         identities.room_comes(other.0, now);
         let soon = identities.refused_until(other.0).unwrap();
-        let next = engine.servers.next_place(now, &engine.logins.identities);
+        let next = engine.servers.next_place(now, &engine.logins.identities, &engine.pool);
         assert!(soon > now && next.is_some_and(|next| next <= soon), "{next:?}");
     }
 
@@ -395,7 +397,7 @@ mod tests {
         engine.logins.identities.one_has_ended(identity, now);
         assert!(matches!(places(&mut engine, &[2])[..], [None]));
         let soon = engine.logins.identities.refused_until(identity).unwrap();
-        let next = engine.servers.next_place(now, &engine.logins.identities);
+        let next = engine.servers.next_place(now, &engine.logins.identities, &engine.pool);
         assert!(soon > now && next.is_some_and(|next| next <= soon), "{next:?}");
     }
 }

@@ -31,6 +31,7 @@ use crate::scheduling::shares::Parties;
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::{SessionId, SessionState, Sessions};
+use crate::workers::full_accounts::Recipient;
 
 /// The place of a statement towards backends that others share.
 pub(in crate::backend) enum Sharing {
@@ -213,8 +214,8 @@ impl SharedReads<'_> {
     fn leaving_of_account(&self, server: &Server, identity: IdentityId) -> Option<BackendKey> {
         let Parties { now, pool, logins, .. } = self.parties;
         let last = server.sharing.of_account(identity).last()?;
-        pool.gets_room_of(now, (server, last), &logins.identities, self.clients, true)?;
-        Some(last)
+        let recipient = pool.gets_room_of(now, (server, last), &logins.identities, self.clients, true);
+        matches!(recipient, Recipient::Worker(_)).then_some(last)
     }
 
     /// Returns those of the candidates that a client's read can join, `most` of which should be at work.
