@@ -104,8 +104,10 @@ pub(crate) struct BackendAccount {
 /// The statements that get the room of a backend of an account of which the server takes no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Successor {
-    /// Statements of the worker that has waited longest for it.
+    /// Statements here, and of the worker that has waited longest for it.
     Anybody,
+    /// No statements: the server has refused the login, so that there is no room, or none for now.
+    Nobody,
     /// Statements of another worker, which has been told.
     OtherWorker,
     /// Statements of this identity here, with capabilities or rights of their own.

@@ -7,7 +7,7 @@ use seam::Instant;
 use crate::accounts::IdentityId;
 use crate::backend::login::full::{OFFLINE, SERVER_FULL, SHUTDOWN, ServerFull};
 use crate::backend::pool::full_accounts::ALL_ARE_OURS;
-use crate::backend::{Backend, Phase};
+use crate::backend::{Backend, Phase, Successor};
 use crate::client::login::delegation::Unproved;
 use crate::client::{Client, Phase as ClientPhase};
 use crate::errors::MySqlError;
@@ -129,10 +129,13 @@ impl RefusedLogins<'_> {
         if !(refusal.has_room_soon() || has_others) {
             return Reason::Account(identity);
         }
+        self.servers[key].account.successor = Successor::Nobody;
         if refusal.has_room_soon() {
             return Reason::NoRoom(self.note_full_account(key.server(), identity, Some(&refusal.message)));
         }
         self.logins.identities.refuse_until(identity, self.now + NO_ROOM_PAUSE);
+        // The account's room is for others, whose passwords may be newer.
+        self.pool.tell_of_room(self.now, &self.logins.identities, identity);
         Reason::NoRoom(Some(Event::NoRoom { reason: refusal.message.clone() }))
     }
 

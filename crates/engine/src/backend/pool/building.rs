@@ -239,11 +239,14 @@ impl Building<'_> {
                 self.logins.identities.left_to_another(backend.account.identity, self.now);
             }
             Successor::Here(identity) => self.logins.identities.room_comes(identity, self.now),
-            Successor::Anybody if backend.is_ready() => {
-                self.logins.identities.one_has_ended(backend.account.identity, self.now);
-                self.pool.tell_of_room(self.now, &self.logins.identities, backend.account.identity);
+            // A login counts for the account like a backend that stands: one that fails leaves its room, too.
+            Successor::Anybody => {
+                let (identity, identities) = (backend.account.identity, &mut self.logins.identities);
+                identities.one_has_ended(identity, self.now);
+                identities.has_room(&identities.name(identity), self.now);
+                self.pool.tell_of_room(self.now, identities, identity);
             }
-            Successor::Anybody => {}
+            Successor::Nobody => {}
         }
         if self.logins.release(backend.account.identity) {
             self.servers.forget_identity(backend.account.identity);

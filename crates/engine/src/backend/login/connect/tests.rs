@@ -2,8 +2,9 @@ use seam::{Input, Output, Program};
 use wire::StatusFlags;
 
 use super::*;
+use crate::backend::login::refused::Refusal as LoginRefusal;
 use crate::client::Phase as ClientPhase;
-use crate::client::commands::command::tests::{connection, engine};
+use crate::client::commands::command::tests::{connection, engine, engine_among, open_backends};
 use crate::ids::client_key;
 use crate::session::aftermath::Diagnostics;
 use crate::settings::Settings;
@@ -110,4 +111,45 @@ fn a_frozen_server_is_not_taken_for_a_full_pool() {
         }
     });
     assert_eq!(held, 1040);
+}
+
+/// The time after which the account's room is looked at again here, and the worker that hears of it, behind the end of a login by `end`.
+fn told_of_room(end: impl FnOnce(&mut Engine, BackendKey)) -> (Option<Instant>, Option<usize>) {
+    let mut engine = engine_among(2, 1, Settings::default());
+    let server = engine.servers.primary().key;
+    let key = open_backends(&mut engine, &[server])[0];
+    let identity = engine.servers[key].account.identity;
+    let account = engine.logins.identities.name(identity);
+    engine.logins.identities.takes_no_more(identity, engine.now, true);
+    engine.pool.workers.users.full_accounts.lacks(engine.now, account.clone(), 1, 0);
+    end(&mut engine, key);
+    let mut told = None;
+    while let Some((worker, letter)) = engine.poll_letter() {
+        if matches!(&letter, Letter::AccountHasRoom(of) if *of == account) {
+            told = Some(worker);
+        }
+    }
+    (engine.logins.identities.refused_until(identity), told)
+}
+
+/// A login counts as a connection of its account: one that fails leaves its room.
+#[test]
+fn who_waits_for_an_account_hears_of_a_login_that_has_failed() {
+    let soon = Instant::START + std::time::Duration::from_millis(5);
+    let failed = told_of_room(|engine, key| {
+        let token = engine.servers[key].token;
+        engine.backend_connect_failed(token, 111);
+    });
+    assert_eq!(failed, (Some(soon), Some(1)));
+    let lost = told_of_room(|engine, key| engine.backend_gone(key, "it is gone"));
+    assert_eq!(lost, (Some(soon), Some(1)));
+    let refused = |code| {
+        told_of_room(move |engine, key| {
+            let message = String::from("User 'app' has exceeded the 'max_user_connections' resource");
+            engine.backend_refused(key, LoginRefusal { code, message });
+        })
+    };
+    assert_eq!(refused(1045), (Some(soon), Some(1)));
+    let (until, told) = refused(1226);
+    assert!(until.is_some_and(|until| until > soon) && told.is_none(), "it had no room: {until:?}, {told:?}");
 }
