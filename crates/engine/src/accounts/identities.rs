@@ -39,6 +39,9 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 /// The longest such pause: connections that others have end unseen, and a statement waits for `backend_connect_timeout` (10 s) at most.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
+/// An account has room again once the server has taken so many connections of it in a row. Where it has not, as many logins at most are refused.
+const HAS_ROOM: usize = 16;
+
 /// The pause where a connection has been left to another worker: as long as that one keeps it at least.
 const LEFT: Duration = Duration::from_millis(50);
 
@@ -57,6 +60,8 @@ pub(crate) struct Identity {
     refused_until: Option<Instant>,
     /// Set once the server has taken no more connections of the account (`max_user_connections`): the latest pause behind that.
     no_more_for: Option<Duration>,
+    /// The number of connections that the server has taken since it last took no more.
+    taken_since: usize,
     /// True where a backend of the identity has had a role from its login on.
     pub(crate) has_role: bool,
     /// The proof before that. A worker with an old copy of the accounts may have taken a former password for right since.
@@ -136,6 +141,7 @@ impl Identities {
             secret,
             refused_until: None,
             no_more_for: None,
+            taken_since: 0,
             has_role: false,
             earlier: None,
             former: false,
@@ -260,6 +266,7 @@ impl Identities {
     /// never so before.
     pub(crate) fn takes_no_more(&mut self, id: IdentityId, now: Instant, is_counted: bool) -> bool {
         let entry = &mut self.entries[id.0 as usize];
+        entry.taken_since = 0;
         // Several attempts may have been under way.
         if entry.no_more_for.is_some() && entry.refused_until.is_some_and(|until| until > now) {
             return false;
@@ -273,10 +280,15 @@ impl Identities {
         entry.no_more_for.replace(pause).is_none()
     }
 
-    /// The server has taken one more connection of the account: it may take another one.
+    /// The server has taken one more connection of the account: it may take another one, and after some in a row as many as of any other account.
     pub(crate) fn has_one_more(&mut self, id: IdentityId, now: Instant) {
         let entry = &mut self.entries[id.0 as usize];
         if entry.no_more_for.is_some() {
+            entry.taken_since += 1;
+            if entry.taken_since >= HAS_ROOM {
+                (entry.no_more_for, entry.refused_until, entry.taken_since) = (None, None, 0);
+                return;
+            }
             // Where it does not, that is no matter of a moment.
             (entry.no_more_for, entry.refused_until) = (Some(FIRST_PAUSE / 2), Some(now + SOON));
         }
@@ -293,13 +305,14 @@ impl Identities {
     pub(crate) fn room_comes(&mut self, id: IdentityId, now: Instant) {
         let entry = &mut self.entries[id.0 as usize];
         (entry.no_more_for, entry.refused_until) = (Some(Duration::ZERO), Some(now + SOON));
+        entry.taken_since = 0;
     }
 
     /// A connection of the account ends so that another worker opens one. This one waits for the next to be left.
     pub(crate) fn left_to_another(&mut self, id: IdentityId, now: Instant) {
         let entry = &mut self.entries[id.0 as usize];
         entry.no_more_for.get_or_insert(Duration::ZERO);
-        entry.refused_until = Some(now + LEFT);
+        (entry.refused_until, entry.taken_since) = (Some(now + LEFT), 0);
     }
 
     /// Another worker has closed a connection of this account.
@@ -328,9 +341,16 @@ impl Identities {
             && refused_until.is_some_and(|until| until > now)
     }
 
-    /// Says whether connections of the account are opened one after the other: one too many is refused.
-    pub(crate) fn opens_one_at_a_time(&self, id: IdentityId) -> bool {
+    /// Says whether the server has taken no more connections of the account, and has not taken many since.
+    pub(crate) fn was_full(&self, id: IdentityId) -> bool {
         self.entries[id.0 as usize].no_more_for.is_some()
+    }
+
+    /// The number of connections of the account that are opened at a time. Once the server has taken no more, that is one, since one too many is
+    /// refused, and then as many as it has taken since: they double while all of them are let in.
+    pub(crate) fn opens_at_a_time(&self, id: IdentityId) -> usize {
+        let Identity { no_more_for, taken_since, .. } = self.identity(id);
+        if no_more_for.is_some() { 1.max(*taken_since) } else { usize::MAX }
     }
 
     /// A backend of this one has a role from its login on, or has none.

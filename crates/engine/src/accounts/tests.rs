@@ -56,12 +56,12 @@ fn one_of_many_comes_and_goes_without_a_look_at_all_others() {
 fn an_account_that_is_full_is_asked_for_again_by_one_attempt_after_growing_pauses() {
     let (mut identities, mut now) = (Identities::default(), Instant::START);
     let id = identities.hold(&Arc::new(account("app", "%")), b"app", Secret::of(b"secret"));
-    assert!(!identities.opens_one_at_a_time(id));
+    assert!(!identities.was_full(id));
     assert!(identities.takes_no_more(id, now, false));
     assert!(!identities.takes_no_more(id, now, false), "another attempt that was under way");
     let mut pauses = Vec::new();
     for _ in 0..4 {
-        assert!(identities.opens_one_at_a_time(id));
+        assert_eq!(identities.opens_at_a_time(id), 1);
         let until = identities.refused_until(id).unwrap();
         pauses.push(until.since(now).as_secs());
         now = until;
@@ -85,6 +85,25 @@ fn an_account_that_is_full_is_asked_for_again_by_one_attempt_after_growing_pause
     now = now + Duration::from_millis(5);
     assert!(!identities.takes_no_more(id, now, true) && identities.has_no_room(id, now));
     assert_eq!(identities.refused_until(id), Some(now + Duration::from_secs(1)));
+}
+
+#[test]
+fn an_account_that_has_room_again_opens_more_and_more_at_a_time() {
+    let (mut identities, now) = (Identities::default(), Instant::START);
+    let id = identities.hold(&Arc::new(account("app", "%")), b"app", Secret::of(b"secret"));
+    identities.takes_no_more(id, now, false);
+    let mut at_a_time = Vec::new();
+    while identities.was_full(id) {
+        at_a_time.push(identities.opens_at_a_time(id));
+        (0..at_a_time[at_a_time.len() - 1]).for_each(|_| identities.has_one_more(id, now));
+    }
+    assert_eq!(at_a_time, [1, 1, 2, 4, 8]);
+    assert!(identities.refused_until(id).is_none());
+    identities.takes_no_more(id, now, false);
+    (0..3).for_each(|_| identities.has_one_more(id, now));
+    assert_eq!(identities.opens_at_a_time(id), 3);
+    identities.takes_no_more(id, now, false);
+    assert_eq!(identities.opens_at_a_time(id), 1, "it has said so again");
 }
 
 #[test]

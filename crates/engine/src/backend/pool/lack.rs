@@ -122,7 +122,7 @@ impl WhyNoBackend<'_> {
     pub(in crate::backend) fn lack_of(&self, client: &Client, logins: &Logins) -> Lack {
         let lack = self.lack(self.servers.serving(client));
         let identities = &logins.identities;
-        let full = client.identity.filter(|&identity| identities.opens_one_at_a_time(identity));
+        let full = client.identity.filter(|&identity| identities.was_full(identity));
         match full.filter(|_| lack.limit.is_some() && !self.pool.workers.places.are_full()) {
             Some(identity) => {
                 let account = identities.identity(identity).account.shown();

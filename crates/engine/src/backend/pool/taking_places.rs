@@ -301,11 +301,11 @@ impl TakingPlaces<'_> {
         let Parties { now, logins, pool, .. } = self.parties;
         let (identities, server) = (&logins.identities, &self.servers[server]);
         let comes = |backend: &Backend| !backend.is_ready() && backend.account.identity == identity;
-        let waits_for_one = || server.backends.iter().any(|(_, backend)| comes(backend));
+        let come = || server.backends.iter().filter(|(_, backend)| comes(backend)).count();
         if identities.has_no_room(identity, now) {
             AccountRoom::None { is_known: true }
         } else if identities.refused_until(identity).is_some_and(|until| until > now)
-            || (identities.opens_one_at_a_time(identity) && waits_for_one())
+            || (identities.was_full(identity) && come() >= identities.opens_at_a_time(identity))
         {
             AccountRoom::NotNow
         } else if server.has_all_of(&identities.identity(identity).account, pool) {
@@ -399,5 +399,30 @@ mod tests {
         let soon = engine.logins.identities.refused_until(identity).unwrap();
         let next = engine.servers.next_place(now, &engine.logins.identities, &engine.pool);
         assert!(soon > now && next.is_some_and(|next| next <= soon), "{next:?}");
+    }
+    /// Others have left, or the limit has been raised, and nobody has been refused since.
+    #[test]
+    fn an_account_that_has_taken_several_again_is_asked_for_several_at_a_time() {
+        let mut engine = with_full_account();
+        let primary = engine.servers.primary().key;
+        let identity = engine.clients[client_key(0)].identity.unwrap();
+        let idle = engine.servers[primary].idle[0];
+        engine.servers.primary_mut().idle.remove(idle);
+        // Those for the first client that come, and as many others as nobody waits for.
+        open_backends(&mut engine, &[primary]);
+        let mut second = |taken: u32| {
+            for _ in 0..taken {
+                engine.logins.identities.has_one_more(identity, engine.now);
+            }
+            engine.now = engine.now + LONGEST_WAIT;
+            let second = places(&mut engine, &[0, 1]).pop().flatten();
+            matches!(second, Some(Place::Free(_)))
+        };
+        assert!(!second(1), "whether it takes another one is to be seen");
+        assert!(second(1));
+        engine.logins.identities.takes_no_more(identity, engine.now, false);
+        engine.logins.identities.one_has_ended(identity, engine.now);
+        engine.now = engine.now + LONGEST_WAIT;
+        assert!(matches!(places(&mut engine, &[0, 1])[..], [None, None]), "one has left, and one comes");
     }
 }
