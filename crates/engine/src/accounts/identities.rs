@@ -329,6 +329,12 @@ impl Identities {
         identity.account.identity_key(&identity.user)
     }
 
+    /// Says whether the identity has this name, as long as anybody holds it.
+    pub(crate) fn has_name(&self, id: IdentityId, name: &IdentityKey) -> bool {
+        let identity = self.entries.get(id.0 as usize);
+        identity.is_some_and(|identity| identity.account.identity_key(&identity.user) == *name)
+    }
+
     /// Says whether nobody has proved its password yet.
     pub(crate) fn is_claimed(&self, id: IdentityId) -> bool {
         self.identity(id).claimed

@@ -30,6 +30,12 @@ impl AccountConnections {
         AccountConnection(count)
     }
 
+    /// Counts a connection where there is none.
+    pub(super) fn begin_alone(&self, place: usize, account: &Account) -> Option<AccountConnection> {
+        let count = self.table().get_or_insert(key(place, account), AtomicU32::default);
+        count.compare_exchange(0, 1, SeqCst, SeqCst).is_ok().then(|| AccountConnection(count))
+    }
+
     /// The number of the account's connections to that server.
     pub(super) fn count(&self, place: usize, account: &Account) -> u32 {
         self.table().get(&key(place, account)).map_or(0, |count| count.load(SeqCst))
@@ -69,5 +75,9 @@ mod tests {
         assert_eq!(counts(), [1, 1, 0]);
         drop((second, third));
         assert_eq!(counts(), [0, 0, 0]);
+        let alone = connections.begin_alone(0, &app);
+        assert!(alone.is_some() && connections.begin_alone(0, &app).is_none());
+        drop(alone);
+        assert!(connections.begin_alone(0, &app).is_some());
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Users {
     /// Looked into by logins alone.
     names: Mutex<Names<Box<[u8]>, OfUser>>,
     account_connections: AccountConnections,
+    /// The questions about passwords that nobody has proved yet, of accounts that may have few connections.
+    claims: AccountConnections,
     pub(crate) full_accounts: FullAccounts,
 }
 
@@ -87,6 +89,7 @@ impl Users {
             all: Arc::new(All { backends: AtomicU32::new(0), workers }),
             names: Mutex::default(),
             account_connections: AccountConnections::default(),
+            claims: AccountConnections::default(),
             full_accounts: FullAccounts::default(),
         }
     }
@@ -99,6 +102,11 @@ impl Users {
     /// The number of connections under an account to that server, those of all workers together.
     pub(crate) fn connections(&self, place: usize, account: &Account) -> u32 {
         self.account_connections.count(place, account)
+    }
+
+    /// Begins the only question about a password of an account on that server; none while another one is under way on whichever worker.
+    pub(crate) fn begin_claim(&self, place: usize, account: &Account) -> Option<AccountConnection> {
+        self.claims.begin_alone(place, account)
     }
 
     /// Returns the use by this user, under all of its accounts.

@@ -28,6 +28,7 @@ use crate::ids::{BackendKey, ClientKey, ClientRef, ServerKey};
 use crate::io::Role;
 use crate::outside::event::Event;
 use crate::server::stored_code::questions::ReadCode;
+use crate::workers::account_connections::AccountConnection;
 use crate::workers::letter::Letter;
 use crate::workers::places::Origin;
 
@@ -329,7 +330,7 @@ impl Engine {
         client: ClientRef,
         guest: LoginOrigin,
         password: Arc<Password>,
-        origin: Origin,
+        (origin, turn): (Origin, Option<AccountConnection>),
     ) {
         let asked = self.authentication().identity_to_ask(client, &password);
         let Some((identity, question, collation)) = asked else {
@@ -339,7 +340,7 @@ impl Engine {
         };
         let (server, class) = (self.servers.primary().key, self.clients[client.key].class());
         self.building().open(server, Some(AsWhom { identity, class, collation }), origin);
-        self.logins.claims.asks(self.io.last_name(), Claim { client, guest, password, question });
+        self.logins.claims.asks(self.io.last_name(), Claim { client, guest, password, question }, turn);
         // The backend alone holds it.
         self.release_identity(identity);
     }

@@ -149,6 +149,11 @@ impl Opening {
         since
     }
 
+    /// Returns the identities of statements that have found no backend lately.
+    pub(crate) fn lacking(&self) -> impl Iterator<Item = IdentityId> {
+        self.lacking.iter().chain(&self.lacked).map(|&((identity, _), _)| identity)
+    }
+
     /// Returns the time that a statement waits for a backend of its login before it gets another one's place. That one must have been idle for
     /// as long. The time is for a change of account, or for a login.
     pub(super) fn worth(&self, by_change: bool) -> Duration {

@@ -416,7 +416,7 @@ mod tests {
             }
             engine.now = engine.now + LONGEST_WAIT;
             let second = places(&mut engine, &[0, 1]).pop().flatten();
-            matches!(second, Some(Place::Free(_)))
+            matches!(second, Some(FoundPlace::Free(_)))
         };
         assert!(!second(1), "whether it takes another one is to be seen");
         assert!(second(1));

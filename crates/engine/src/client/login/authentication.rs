@@ -50,7 +50,7 @@ pub(crate) enum AuthenticationOutcome {
 pub(crate) struct Authentication<'a> {
     pub(in crate::client) now: Instant,
     pub(in crate::client) settings: &'a Settings,
-    pub(in crate::client) pool: &'a Pool,
+    pub(in crate::client) pool: &'a mut Pool,
     /// The server with the accounts by which clients log in.
     pub(super) server: &'a mut Server,
     pub(in crate::client) clients: &'a mut Table<ClientKey, Client>,

@@ -15,12 +15,15 @@ use crate::client::login::attempt::{Attempt, Login, LoginAnswer, PasswordQuestio
 use crate::client::login::authentication::{Authentication, AuthenticationOutcome};
 use crate::client::{Client, Phase};
 use crate::errors::MySqlError;
-use crate::ids::{ClientKey, ClientRef};
+use crate::ids::{BackendKey, ClientKey, ClientRef};
+use crate::workers::account_connections::AccountConnection;
 use claims::Claim;
 use line::LoginOrigin;
+use room::Room;
 
 pub(crate) mod claims;
 pub(crate) mod line;
+mod room;
 
 /// The longest time for which a password that the server took holds without asking. Somebody may be locked out where neither we nor
 /// the server can read it. The time is as `accounts_refresh` usually is; a longer `accounts_refresh` is about accounts that are read.
@@ -50,8 +53,10 @@ pub(crate) enum ClaimStep {
     Next,
     /// The client is to be judged by this answer.
     Judge(ClientRef, LoginAnswer),
-    /// The server is to be asked about this password, as soon as there is a place for that.
-    Ask(ClientRef, LoginOrigin, Arc<Password>),
+    /// The server is to be asked about this password, as soon as there is a place for that. It may be the account's only question.
+    Ask(ClientRef, LoginOrigin, Arc<Password>, Option<AccountConnection>),
+    /// This idle backend is to be closed, since the server takes no more connections of its account, and a login needs one.
+    MakeRoom(BackendKey),
     /// The client is to be refused with this error.
     Refuse(ClientRef, MySqlError),
     /// The client is to be told that the server cannot be reached.
@@ -119,7 +124,17 @@ impl Authentication<'_> {
         let Some((password, _)) = self.waiting_claim(client) else { return ClaimStep::Next };
         match self.proved_lately(client) {
             Some(answer) => ClaimStep::Judge(client, answer),
-            None => ClaimStep::Ask(client, guest, password),
+            None => match self.room_for_claim(client) {
+                Room::Some(turn) => ClaimStep::Ask(client, guest, password, turn),
+                Room::None => {
+                    self.wait_for_room(client, guest);
+                    ClaimStep::Next
+                }
+                Room::Behind(idle) => {
+                    self.wait_for_room(client, guest);
+                    ClaimStep::MakeRoom(idle)
+                }
+            },
         }
     }
 

@@ -272,12 +272,12 @@ impl Engine {
         for _ in 0..LOOKS {
             match self.authentication().next_step() {
                 ClaimStep::Rest => break,
-                ClaimStep::Ask(client, guest, password) => {
+                ClaimStep::Ask(client, guest, password, turn) => {
                     let Some(origin) = self.place_for_claim() else {
                         self.logins.claims.lack_place(guest, client);
                         break;
                     };
-                    self.ask_server(client, guest, password, origin);
+                    self.ask_server(client, guest, password, (origin, turn));
                 }
                 step => self.carry_out_claim(step),
             }
@@ -288,6 +288,7 @@ impl Engine {
     pub(crate) fn carry_out_claim(&mut self, step: ClaimStep) {
         match step {
             ClaimStep::Rest | ClaimStep::Next | ClaimStep::Ask(..) => {}
+            ClaimStep::MakeRoom(idle) => self.quit_backend(idle),
             ClaimStep::Judge(client, answer) => self.judge_claim(client, answer),
             ClaimStep::Refuse(client, error) => self.refuse_claim(client, &error),
             ClaimStep::Lose(client) => {

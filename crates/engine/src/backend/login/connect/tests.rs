@@ -2,7 +2,7 @@ use seam::{Input, Output, Program};
 use wire::StatusFlags;
 
 use super::*;
-use crate::backend::login::refused::Refusal as LoginRefusal;
+use crate::backend::login::refused::ServerRefusal;
 use crate::client::Phase as ClientPhase;
 use crate::client::commands::command::tests::{connection, engine, engine_among, open_backends};
 use crate::ids::client_key;
@@ -146,7 +146,7 @@ fn who_waits_for_an_account_hears_of_a_login_that_has_failed() {
     let refused = |code| {
         told_of_room(move |engine, key| {
             let message = String::from("User 'app' has exceeded the 'max_user_connections' resource");
-            engine.backend_refused(key, LoginRefusal { code, message });
+            engine.backend_refused(key, ServerRefusal { code, message });
         })
     };
     assert_eq!(refused(1045), (Some(soon), Some(1)));

@@ -9,6 +9,7 @@ use super::line::{Line, LoginOrigin};
 use crate::accounts::secret::Password;
 use crate::client::login::attempt::{Attempt, PasswordQuestion};
 use crate::ids::ClientRef;
+use crate::workers::account_connections::AccountConnection;
 
 /// Claims of one worker that are with the server at a time. A right password takes PAM and LDAP milliseconds to tens of them, a
 /// wrong one seconds (`pam_unix` waits for two, by `pam_fail_delay`). With more claims, guesses would take places from statements.
@@ -23,6 +24,8 @@ pub(super) const MOST_OF_NETWORK: usize = 2;
 pub(crate) struct Claims {
     /// Claims that are with the server, by the token of the backend that logs in with them.
     pub(super) asking: BTreeMap<u64, Claim>,
+    /// Those of them that are the only ones about their accounts for as long as they are here.
+    turns: BTreeMap<u64, AccountConnection>,
     /// Clients that wait for their turn.
     pub(super) line: Line,
     /// Clients that get into line later, after wrong passwords.
@@ -62,8 +65,9 @@ impl Claims {
     }
 
     /// Notes that the backend with this token asks the server.
-    pub(crate) fn asks(&mut self, token: u64, claim: Claim) {
+    pub(crate) fn asks(&mut self, token: u64, claim: Claim, turn: Option<AccountConnection>) {
         self.asking.insert(token, claim);
+        self.turns.extend(turn.map(|turn| (token, turn)));
     }
 
     /// Puts the next client back: there is no place to ask about it.
@@ -74,6 +78,7 @@ impl Claims {
 
     pub(super) fn end(&mut self, token: u64) -> Option<Claim> {
         let claim = self.asking.remove(&token)?;
+        self.turns.remove(&token);
         self.look_again();
         Some(claim)
     }

@@ -501,3 +501,62 @@ fn who_could_not_be_judged_hears_why_the_server_cannot_be_reached() {
     });
     assert!(closed.contains("in the middle of a login"), "{closed}");
 }
+
+/// Makes a bench whose server takes so many connections of `app` at a time.
+fn with_limit(most: u32) -> Bench {
+    let mut bench = Bench::new();
+    let account = Account {
+        max_connections: std::num::NonZeroU32::new(most),
+        ..Account::of_test("app", "%", Credential::new(b"pam", b"mariadb"))
+    };
+    let other = Account::of_test("other", "%", Credential::new(b"pam", b"mariadb"));
+    let facts = bench.engine.servers.primary_mut().facts.as_mut().unwrap();
+    facts.accounts = Accounts::new([account, other].into(), ServerKind::MariaDb);
+    bench
+}
+
+#[test]
+fn of_an_account_with_few_connections_one_is_asked_about_at_a_time() {
+    let mut bench = with_limit(4);
+    bench.claim_from(1, 0, "app", "a guess");
+    bench.claim_from(2, 1, "app", "secret");
+    bench.claim_from(3, 2, "other", "secret");
+    assert_eq!(bench.asked.len(), 2, "one of each account");
+    assert_eq!(bench.refuse_first(), b"a guess\0");
+    bench.now = bench.now + Duration::from_secs(1);
+    bench.turn();
+    assert_eq!(bench.refuse_first(), b"secret\0", "of the other account");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "app@%");
+    assert_eq!(bench.told(1)[0][0], 0);
+}
+
+#[test]
+fn the_last_room_of_an_account_is_for_a_statement_that_waits() {
+    let mut bench = with_limit(1);
+    let app = Account::of_test("app", "%", Credential::Empty).identity_key(b"app");
+    let workers = Arc::clone(&bench.engine.pool.workers);
+    workers.users.full_accounts.lacks(bench.now, app.clone(), 1, 0);
+    bench.claim(0, "app", "secret");
+    assert!(bench.asked.is_empty());
+    workers.users.full_accounts.has_one_more(&app, 1);
+    bench.now = bench.now + Duration::from_secs(1);
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "app@%");
+    assert_eq!(bench.told(0)[0][0], 0);
+}
+
+#[test]
+fn a_login_gets_the_room_of_a_backend_of_its_account_that_nobody_needs() {
+    let mut bench = with_limit(1);
+    bench.claim(0, "app", "secret");
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "app@%");
+    bench.now = bench.now + Duration::from_secs(2);
+    bench.claim(1, "app", "secret");
+    assert!(bench.asked.is_empty() && bench.closed.contains(&backend), "its room has to be free first");
+    bench.now = bench.now + Duration::from_secs(1);
+    let (backend, _) = bench.answer_backend(QUESTION);
+    bench.accept(backend, "app@%");
+    assert_eq!(bench.told(1)[0][0], 0);
+}
