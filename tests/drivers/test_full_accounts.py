@@ -233,3 +233,27 @@ def test_the_only_backend_of_an_account_is_worth_a_login_before_it_goes_to_anoth
     for client in clients:
         client.close()
     far.close()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_forgotten_transaction_ends_for_statements_of_its_full_account(own_server, own_onramp, workers):
+    """There are places for backends, and the account may have no other one."""
+    limit(own_server, 1)
+    onramp = own_onramp(own_server, workers=workers, idle_hold_timeout="1s", backend_connect_timeout="600s")
+    with raw.connect(onramp, "limited", SECRET) as holder:
+        assert not isinstance(holder.query("BEGIN"), Err) and holder.value("SELECT 1") == b"1"
+        clients = on_workers(onramp, workers)
+        assert [client.value("SELECT 2") for client in clients] == [b"2"] * workers
+        error = holder.query("SELECT 1")
+        assert (error.code, error.state) == (1159, "08S01") and "idle_hold_timeout = 1000 ms" in error.message
+        for client in clients:
+            client.close()
+
+
+def test_a_transaction_of_a_full_account_stays_while_nobody_waits_for_it(own_server, own_onramp):
+    limit(own_server, 1)
+    onramp = own_onramp(own_server, idle_hold_timeout="1s")
+    with raw.connect(onramp, "limited", SECRET) as holder, raw.connect(onramp, *ADMIN) as other:
+        assert not isinstance(holder.query("BEGIN"), Err) and holder.value("SELECT 1") == b"1"
+        assert [other.value("SELECT SLEEP(0.1)") for _ in range(30)] == [b"0"] * 30
+        assert holder.value("SELECT 1") == b"1"

@@ -157,7 +157,8 @@ pub(super) const TIMEOUTS: &[OptionSpec] = &[
         example: "5m",
         doc: "Where statements wait for a backend and none is left, or none is left for their user (user_backends_share), clients that \
               hold one and have sent nothing for this long give it back, and lose their transactions, locks and temporary tables: \
-              first of the user that uses the most backends, the longest idle first. The client's next command gets error 1159, \
+              first of the user that uses the most backends, the longest idle first. So do those of an account of which the server \
+              takes no more connections (MAX_USER_CONNECTIONS), where statements of that account wait. The client's next command gets error 1159, \
               which names this option, and its connection ends. As long as there are backends for all, nobody is ended. Looked at \
               once a second. 0s for never.",
         section: Section::Timeouts,

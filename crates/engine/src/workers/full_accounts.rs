@@ -3,7 +3,7 @@
 //! What a worker has opened stays with it while statements come. So one of them may have all backends of such an account, and others none, as long
 //! as nobody leaves anything to anybody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,6 +21,8 @@ pub(crate) struct FullAccounts {
     /// False while nobody lacks any, as nearly always: then nobody looks further.
     any: AtomicBool,
     lacks: Mutex<BTreeMap<IdentityKey, Vec<Lack>>>,
+    /// The accounts of which statements have waited for long, each with the worker where they do.
+    waiting: Mutex<BTreeSet<(usize, IdentityKey)>>,
 }
 
 /// A worker that was refused one more.
@@ -154,6 +156,14 @@ impl FullAccounts {
         }
     }
 
+    /// Notes the accounts of which statements have waited for long on a worker. Returns those of all workers.
+    pub(crate) fn wait(&self, worker: usize, accounts: BTreeSet<IdentityKey>) -> BTreeSet<IdentityKey> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|&(other, _)| other != worker);
+        waiting.extend(accounts.into_iter().map(|account| (worker, account)));
+        waiting.iter().map(|(_, account)| account.clone()).collect()
+    }
+
     fn tidy(&self, mut table: MutexGuard<'_, BTreeMap<IdentityKey, Vec<Lack>>>) {
         table.retain(|_, lacks| !lacks.is_empty());
         self.any.store(!table.is_empty(), SeqCst);
@@ -261,5 +271,14 @@ mod tests {
         assert!(full.any());
         full.forget_old(at(4_101));
         assert!(!full.any());
+    }
+
+    #[test]
+    fn accounts_with_statements_that_wait_are_known_to_all_workers_until_none_waits() {
+        let full = FullAccounts::default();
+        let both = BTreeSet::from([name("app"), name("other")]);
+        assert_eq!(full.wait(0, BTreeSet::from([name("app")])), BTreeSet::from([name("app")]));
+        assert_eq!(full.wait(1, BTreeSet::from([name("other")])), both);
+        assert_eq!(full.wait(0, BTreeSet::new()), BTreeSet::from([name("other")]));
     }
 }

@@ -2,15 +2,18 @@
 //!
 //! A client that holds a lock for hours may mean it: programs choose their leader by GET_LOCK. So nobody is ended as long as
 //! there are backends for all. Once none has been free for a while, clients go that have been idle for too long: first those of
-//! the user that uses the most backends, and of these the one that has been idle longest.
+//! the user that uses the most backends, and of these the one that has been idle longest. Likewise a client of an account of which the server
+//! takes no more connections goes once another statement of that account has waited for a while.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use seam::Instant;
 
 use super::settings::OverloadSettings;
 use crate::accounts::Identities;
+use crate::accounts::secret::IdentityKey;
 use crate::client::{Client, Phase};
 use crate::errors::{Bound, MySqlError};
 use crate::ids::{ClientKey, Table};
@@ -23,8 +26,22 @@ use crate::settings::Settings;
 const WAITS: Duration = Duration::from_secs(1);
 
 impl Scheduling {
-    /// Idle clients that lose their backends to those that wait, in this order.
+    /// Returns the idle clients that lose their backends to those that wait, in this order.
     pub(crate) fn idle_holders_to_end(
+        &self,
+        now: Instant,
+        settings: &Settings,
+        pool: &Pool,
+        clients: &Table<ClientKey, Client>,
+        identities: &Identities,
+    ) -> Vec<ClientKey> {
+        let of_accounts = holders_of_full_accounts(now, settings, pool, clients, identities);
+        let over = self.holders_of_scarce_places(now, settings, pool, clients, identities);
+        // One thing after the other: what goes for all may be what the account's own statements wait for.
+        if over.is_empty() { of_accounts } else { over }
+    }
+
+    fn holders_of_scarce_places(
         &self,
         now: Instant,
         settings: &Settings,
@@ -41,15 +58,9 @@ impl Scheduling {
         if limit.is_zero() || !waits {
             return Vec::new();
         }
-        let is_idle = |client: &Client| {
-            matches!(client.phase(), Phase::Idle)
-                && client.loss.kind.is_none()
-                && !client.loss.killed
-                && now.since(client.activity.last_heard()) >= limit
-        };
         let mut over: Vec<_> = clients
             .iter()
-            .filter(|(_, client)| client.backend.is_some() && is_idle(client))
+            .filter(|(_, client)| client.holds_idle(now, limit))
             .filter_map(|(key, client)| {
                 let usage = identities.usage(client.identity?, &pool.workers.users);
                 Some((Reverse(usage.backends()), client.activity.last_heard(), key))
@@ -60,6 +71,51 @@ impl Scheduling {
         let wanted = if lacks.is_some() { self.scheduler.in_need() } else { 0 };
         over.truncate((wanted + held_up).max(1));
         over.into_iter().map(|(.., key)| key).collect()
+    }
+}
+
+/// Returns the clients that lose their backends to statements of their own accounts, on whichever worker these wait: of each such account the one
+/// that has been idle longest. Tells other workers of the statements that wait here.
+fn holders_of_full_accounts(
+    now: Instant,
+    settings: &Settings,
+    pool: &Pool,
+    clients: &Table<ClientKey, Client>,
+    identities: &Identities,
+) -> Vec<ClientKey> {
+    let waits = |client: &Client| {
+        let arrived = client.request.as_ref().map(|request| request.turn.arrived_at());
+        matches!(client.phase(), Phase::Queued)
+            && client.backend.is_none()
+            && arrived.is_some_and(|at| now.since(at) >= WAITS)
+            && client.identity.is_some_and(|identity| identities.has_no_room(identity, now))
+    };
+    let waiting = clients.iter().filter(|(_, client)| waits(client));
+    let accounts: BTreeSet<IdentityKey> =
+        waiting.filter_map(|(_, client)| Some(identities.name(client.identity?))).collect();
+    let limit = settings.overload.idle_hold_timeout;
+    let mut accounts = pool.workers.users.full_accounts.wait(pool.worker, accounts);
+    if limit.is_zero() || accounts.is_empty() {
+        return Vec::new();
+    }
+    let idle = clients.iter().filter(|(_, client)| client.holds_idle(now, limit));
+    let mut idle: Vec<_> = idle.map(|(key, client)| (client.activity.last_heard(), key)).collect();
+    idle.sort_unstable();
+    let is_first = |key: &ClientKey| {
+        let identity = clients[*key].identity;
+        identity.is_some_and(|identity| accounts.remove(&identities.name(identity)))
+    };
+    idle.into_iter().map(|(_, key)| key).filter(is_first).collect()
+}
+
+impl Client {
+    /// Says whether the client has held a backend for as long, and has sent nothing.
+    fn holds_idle(&self, now: Instant, limit: Duration) -> bool {
+        self.backend.is_some()
+            && matches!(self.phase(), Phase::Idle)
+            && self.loss.kind.is_none()
+            && !self.loss.killed
+            && now.since(self.activity.last_heard()) >= limit
     }
 }
 
