@@ -60,7 +60,7 @@ pub(crate) struct Free {
 pub(crate) enum Recipient {
     /// Nobody: the backend stays.
     Nobody,
-    /// This worker, now.
+    /// The worker gets it now.
     Worker(usize),
     /// A worker that lacks one, but not before this time: until then the room is not worth a login.
     NotBefore(Instant),
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(recipient(100, &app, fresh), Recipient::NotBefore(at(101)), "nothing has run on it yet");
     }
 
-    /// What is used again a moment later would go back and forth, and each statement would cost a login.
+    /// A backend that is used again a moment later would go back and forth, and each statement would cost a login.
     #[test]
     fn the_only_one_is_worth_a_login_before_it_goes_to_another() {
         let (full, app) = (FullAccounts::default(), name("app"));

@@ -55,7 +55,7 @@ pub(crate) enum ClaimStep {
     Judge(ClientRef, LoginAnswer),
     /// The server is to be asked about this password, as soon as there is a place for that. It may be the account's only question.
     Ask(ClientRef, LoginOrigin, Arc<Password>, Option<AccountConnection>),
-    /// This idle backend is to be closed, since the server takes no more connections of its account, and a login needs one.
+    /// An idle backend is to be closed, since the server takes no more connections of its account, and a login needs one.
     MakeRoom(BackendKey),
     /// The client is to be refused with this error.
     Refuse(ClientRef, MySqlError),

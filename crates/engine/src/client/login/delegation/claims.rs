@@ -24,7 +24,7 @@ pub(super) const MOST_OF_NETWORK: usize = 2;
 pub(crate) struct Claims {
     /// Claims that are with the server, by the token of the backend that logs in with them.
     pub(super) asking: BTreeMap<u64, Claim>,
-    /// Those of them that are the only ones about their accounts for as long as they are here.
+    /// Turns of questions that are the only ones of their accounts for as long as these stand here.
     turns: BTreeMap<u64, AccountConnection>,
     /// Clients that wait for their turn.
     pub(super) line: Line,
