@@ -210,7 +210,7 @@ impl Authentication<'_> {
 
     /// Takes in that the server has taken the password with which this backend logs in. `None` where that was for nobody's claim.
     pub(crate) fn claim_proved(&mut self, token: u64) -> Option<(ClientRef, LoginAnswer)> {
-        let Claim { client, guest, password, question } = self.logins.claims.end(token)?;
+        let Claim { client, guest, password, question } = self.logins.claims.end(token, self.now)?;
         self.pool.workers.passwords.remember(&question.whose, &question.stored, &password, self.now);
         let others = self.logins.claims.line.take_all(&guest);
         self.logins.claims.again.extend(others.into_iter().map(|client| (guest.clone(), client)));
@@ -231,7 +231,8 @@ impl Authentication<'_> {
 
     /// Takes in that a backend for a claim did not come about.
     pub(crate) fn claim_failed(&mut self, token: u64, how: Unproved) -> ClaimStep {
-        let Some(Claim { client, guest, password, question }) = self.logins.claims.end(token) else {
+        let Some(Claim { client, guest, password, question }) = self.logins.claims.end(token, self.now)
+        else {
             return ClaimStep::Next;
         };
         match how {

@@ -26,6 +26,8 @@ pub(crate) struct Claims {
     pub(super) asking: BTreeMap<u64, Claim>,
     /// Turns of questions that are the only ones of their accounts for as long as these stand here.
     turns: BTreeMap<u64, AccountConnection>,
+    /// The time at which the latest of these turns ended.
+    pub(super) turn_ended: Option<Instant>,
     /// Clients that wait for their turn.
     pub(super) line: Line,
     /// Clients that get into line later, after wrong passwords.
@@ -76,9 +78,11 @@ impl Claims {
         self.may_go_on = false;
     }
 
-    pub(super) fn end(&mut self, token: u64) -> Option<Claim> {
+    pub(super) fn end(&mut self, token: u64, now: Instant) -> Option<Claim> {
         let claim = self.asking.remove(&token)?;
-        self.turns.remove(&token);
+        if self.turns.remove(&token).is_some() {
+            self.turn_ended = Some(now);
+        }
         self.look_again();
         Some(claim)
     }

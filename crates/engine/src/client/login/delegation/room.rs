@@ -1,10 +1,11 @@
 //! The room that the question about a password takes of its account: a backend logs in before anybody knows whether the password is right.
 //!
-//! A server may take few connections of an account at a time. A wrong password has one of them for seconds, so of such an account one is asked
-//! about at a time, and none in the last room for which a statement waits. Where all are Onramp's, one that nobody needs is closed for it.
+//! A server may take few connections of an account at a time. A wrong password has one of them for seconds. So where few are left, one password is
+//! asked about at a time, and none in the last room for which a statement waits. Where all are Onramp's, one that nobody needs is closed for it.
 
 use std::time::Duration;
 
+use super::claims::MOST;
 use super::line::LoginOrigin;
 use crate::client::Client;
 use crate::client::login::authentication::Authentication;
@@ -16,9 +17,12 @@ use crate::workers::letter::Letter;
 /// takes PAM and LDAP tens of milliseconds.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The time behind a question in which no other one gets the account's last room: statements of other workers have been told of it, and go first.
+const TOLD: Duration = Duration::from_millis(20);
+
 /// The room in the account of a client whose password is to be asked about.
 pub(super) enum Room {
-    /// There is some. Where the account may have few connections, the question is the only one about it for as long as the turn is held.
+    /// There is some. Where there is little, the question is the only one about the account for as long as the turn is held.
     Some(Option<AccountConnection>),
     /// None for now.
     None,
@@ -38,16 +42,21 @@ impl Authentication<'_> {
         let most = server.facts.as_ref().and_then(|facts| facts.accounts.most_connections(&account));
         let Some(most) = most else { return Room::Some(None) };
         let (users, address) = (&self.pool.workers.users, server.reachability.address);
+        let room = most.saturating_sub(users.connections(address, &account));
+        // As many as all workers ask about at a time leave one for statements.
+        if room as usize > MOST * self.pool.workers.count() as usize {
+            return Room::Some(None);
+        }
         let Some(turn) = users.begin_claim(address, &account) else { return Room::None };
         let (name, worker) = (account.identity_key(&user), self.pool.worker);
         let is_of = |identity| self.logins.identities.has_name(identity, &name);
         let waits = server.opening.lacking().any(is_of)
             || users.full_accounts.next(self.now, &name, worker).is_some();
-        let room = most.saturating_sub(users.connections(address, &account));
-        if room > u32::from(waits) {
+        let is_told = self.logins.claims.turn_ended.is_some_and(|at| self.now.since(at) < TOLD);
+        if room > u32::from(waits || is_told) {
             return Room::Some(Some(turn));
         }
-        if room > 0 || waits {
+        if room > 0 || waits || is_told {
             return Room::None;
         }
         let is_own = |key: BackendKey| is_of(server.backends[key].account.identity);
@@ -55,8 +64,8 @@ impl Authentication<'_> {
             return Room::Behind(idle);
         }
         if self.pool.workers.count() > 1 {
-            let has = server.backends.iter().filter(|&(key, _)| is_own(key)).count();
-            users.full_accounts.lacks(self.now, name.clone(), worker, has);
+            // No worker lacks less: it gets what nobody needs, and nothing for which a statement waits.
+            users.full_accounts.lacks(self.now, name.clone(), worker, most as usize);
             self.pool.write_to_others(&Letter::AccountIsFull(name));
         }
         Room::None

@@ -560,3 +560,26 @@ fn a_login_gets_the_room_of_a_backend_of_its_account_that_nobody_needs() {
     bench.accept(backend, "app@%");
     assert_eq!(bench.told(1)[0][0], 0);
 }
+
+#[test]
+fn an_account_with_many_connections_left_is_asked_about_like_any_other() {
+    let mut bench = with_limit(6);
+    bench.claim_from(1, 0, "app", "a guess");
+    bench.claim_from(2, 1, "app", "secret");
+    assert_eq!(bench.asked.len(), 2, "four at a time leave two for statements");
+}
+
+/// Statements of other workers are told of the room that a question leaves, and have not asked for it yet.
+#[test]
+fn the_last_room_goes_to_no_password_right_behind_another_one() {
+    let mut bench = with_limit(1);
+    bench.claim_from(1, 0, "app", "a guess");
+    bench.claim_from(2, 1, "app", "secret");
+    bench.now = bench.now + Duration::from_secs(1);
+    assert_eq!(bench.refuse_first(), b"a guess\0");
+    bench.turn();
+    assert!(bench.asked.is_empty());
+    bench.now = bench.now + Duration::from_secs(1);
+    bench.turn();
+    assert_eq!(bench.asked.len(), 1);
+}
