@@ -439,6 +439,7 @@ impl Engine {
     /// Lets the client stay who it was, but as after a reset: COM_CHANGE_USER was refused by a MariaDB.
     fn keep_user(&mut self, key: ClientKey) {
         self.clients[key].end_login();
+        self.clients[key].login.end();
         self.resume.push(key);
     }
 

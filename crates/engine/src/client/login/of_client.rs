@@ -9,7 +9,7 @@ pub(crate) struct ClientLogin {
     pub(in crate::client) scramble: [u8; 20],
     /// The collation's number, as the server reads it.
     pub(crate) collation: u8,
-    /// The login with which the connection begins. `None` once the login has ended; COM_CHANGE_USER is bound by no time of its own.
+    /// The login with which the connection begins, or a COM_CHANGE_USER once further packets of it are awaited. `None` once that has ended.
     under_way: Option<Box<LoginUnderWay>>,
 }
 
@@ -63,13 +63,13 @@ impl ClientLogin {
         }
     }
 
-    /// Ends the login. Returns what was known of it; `None` where COM_CHANGE_USER has ended instead.
+    /// Ends the login. Returns what was known of it; `None` where a COM_CHANGE_USER had all in one packet.
     pub(in crate::client) fn end(&mut self) -> Option<Box<LoginUnderWay>> {
         self.under_way.take()
     }
 
     fn login_under_way(&mut self) -> Option<&mut LoginUnderWay> {
-        debug_assert!(self.under_way.is_some(), "a login has begun with its connection");
+        debug_assert!(self.under_way.is_some(), "only a login that is under way is asked");
         self.under_way.as_deref_mut()
     }
 }
