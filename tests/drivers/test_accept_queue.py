@@ -13,7 +13,7 @@ from harness.admin import rows
 from harness.metrics import Metrics, ask
 from harness.server import free_port
 from harness.sockets import LISTEN, sockets
-from harness.waiting import PATIENCE, until
+from harness.waiting import PATIENCE, stop_process, until
 
 BACK_LOG = 4
 
@@ -43,7 +43,7 @@ def connect():
 def stopped(onramp):
     """While this runs, the process does not."""
     def stop():
-        os.kill(onramp.process.pid, signal.SIGSTOP)
+        stop_process(onramp.process.pid)
         # Of all threads: the group has stopped once its parent is told.
         os.waitpid(onramp.process.pid, os.WUNTRACED)
 

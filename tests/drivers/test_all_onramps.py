@@ -15,7 +15,7 @@ from harness.counted import PASSWORD, Counted
 from harness.onramp import Onramp
 from harness.raw import Err, Ok
 from harness.server import free_port
-from harness.waiting import PATIENCE, in_background, until
+from harness.waiting import PATIENCE, in_background, stop_process, until
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_who_is_killed_or_hangs_is_named_and_the_rest_is_there(three):
         third.process.send_signal(signal.SIGKILL)
         third.process.wait()
         # The system goes on taking connections for it.
-        two.process.send_signal(signal.SIGSTOP)
+        stop_process(two.process.pid)
         try:
             # One that nobody had bounded would wait for as long as the other is stopped.
             rows, warnings = ask(one, CLIENTS)
@@ -181,7 +181,7 @@ def test_who_is_killed_or_hangs_is_named_and_the_rest_is_there(three):
 
 def test_one_that_hangs_holds_up_nobody_elses_statement(three):
     one, two, _ = three
-    two.process.send_signal(signal.SIGSTOP)
+    stop_process(two.process.pid)
     try:
         with one.admin() as waits, one.admin() as goes_on, client(one) as application:
             waits.command(raw.QUERY, CLIENTS.encode())

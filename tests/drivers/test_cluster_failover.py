@@ -13,7 +13,7 @@ from harness.cluster import Cluster
 from harness.raw import Closed, Err, Ok
 from harness.server import SERVICE, free_port
 from harness.several import CLIENTS, Load, until_in_use
-from harness.waiting import in_background, until
+from harness.waiting import in_background, stop_process, until
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_logins_that_have_asked_for_their_schema_end_on_the_new_primary(cluster,
     until_in_use(onramp, [1, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
         assert isinstance(client.query("DO 1"), Ok)
-        cluster.servers[0].process.send_signal(signal.SIGSTOP)
+        stop_process(cluster.servers[0].process.pid)
         logins = [in_background(functools.partial(raw.connect, onramp, schema="onramp_other")) for _ in range(3)]
         states = lambda: sorted(row["state"] for row in rows(onramp, "SELECT state FROM clients"))
         until(lambda: states() == ["idle", "logging_in", "logging_in", "running"], lambda: states())
@@ -178,7 +178,7 @@ def test_nothing_is_written_on_a_primary_that_hung_and_comes_to(cluster, start):
     until_in_use(onramp, [1, 0])
     with raw.connect(onramp, schema="onramp_app") as client, raw.connect(onramp, schema="onramp_app") as holder:
         assert isinstance(holder.query("CREATE TEMPORARY TABLE mine (id INT)"), Ok)
-        cluster.servers[0].process.send_signal(signal.SIGSTOP)
+        stop_process(cluster.servers[0].process.pid)
         try:
             cluster.promote(1)
             until_in_use(onramp, [0, 1])

@@ -9,7 +9,7 @@ from harness.admin import rows
 from harness.cluster import Cluster
 from harness.metrics import Metrics
 from harness.server import ADMIN, SERVICE, free_port
-from harness.waiting import until
+from harness.waiting import stop_process, until
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_stopped_replica_says_so_and_a_dead_one_is_down_until_it_is_back(clust
 def test_a_server_that_hangs_is_given_up_by_the_deadline(cluster, through):
     until_seen(through, "state", ["up", "up"])
     process = cluster.servers[1].process
-    process.send_signal(signal.SIGSTOP)
+    stop_process(process.pid)
     try:
         until_seen(through, "state", ["up", "down"])
         assert servers(through)[1]["reason"] == "no answer within server_check_timeout"

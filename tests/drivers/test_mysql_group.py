@@ -13,7 +13,7 @@ from harness.group import Group
 from harness.raw import Closed, Err
 from harness.server import SERVICE
 from harness.several import Load, until_in_use, until_seen
-from harness.waiting import until
+from harness.waiting import stop_process, until
 
 pytestmark = [mysql.needed, pytest.mark.skipif(group.missing() is not None, reason=str(group.missing()))]
 
@@ -51,7 +51,7 @@ def test_statements_follow_the_primary_that_the_group_elects(cluster, onramp):
     load = Load(onramp)
     load.until_acknowledged(200)
     # It hangs, and the others go on without it.
-    cluster.servers[0].process.send_signal(signal.SIGSTOP)
+    stop_process(cluster.servers[0].process.pid)
     try:
         until(lambda: sum(several.in_use(onramp)[1:]) == 1, lambda: several.state(onramp))
         second = several.in_use(onramp).index(1)

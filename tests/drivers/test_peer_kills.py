@@ -8,7 +8,7 @@ import time
 from harness import raw
 from harness.raw import Err, Ok
 from harness.server import ADMIN
-from harness.waiting import in_background, until
+from harness.waiting import in_background, stop_process, until
 from test_peers import (  # noqa: F401
     both, cancel_by_statement, kill, kill_by_statement, peers, sleep, start, until_sleeping, until_slots)
 
@@ -248,7 +248,7 @@ def test_names_of_locks_that_anybody_can_guess_are_in_nobodys_way(own_server, bo
 def test_a_killer_whose_service_account_is_cut_off_hears_so(own_admin, both):
     one, two = both
     with raw.connect(two) as victim, raw.connect(one) as killer:
-        two.process.send_signal(signal.SIGSTOP)
+        stop_process(two.process.pid)
         try:
             killer.command(raw.QUERY, f"KILL {victim.id}".encode())
             until(is_killing(one, killer), "it does not wait")
@@ -268,14 +268,14 @@ def test_a_sender_that_hangs_takes_nobody_else_along(own_admin, both):
     one, two = both
     with raw.connect(two) as victim, raw.connect(one) as killer, raw.connect(one) as there, raw.connect(two) as back:
         # It hangs as soon as its letter is there.
-        two.process.send_signal(signal.SIGSTOP)
+        stop_process(two.process.pid)
         killer.command(raw.QUERY, f"KILL {victim.id}".encode())
         until(is_killing(one, killer), "it does not wait")
         two_of = dict(peers(one, "slot, connection_id"))
         posted = lambda: own_admin.value(
             f"SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {two_of['1']} AND COMMAND = 'Sleep'") == b"1"
         until(posted, "it is not sent")
-        one.process.send_signal(signal.SIGSTOP)
+        stop_process(one.process.pid)
         two.process.send_signal(signal.SIGCONT)
         try:
             answer = back.query(f"KILL {there.id}")
@@ -307,7 +307,7 @@ def test_the_admin_port_kills_clients_of_others(own_admin, both):
             answer = admin.query(f"KILL {id}")
             assert isinstance(answer, Err) and answer.code == 1094, (id, answer)
         with raw.connect(two, *ADMIN) as victim:
-            two.process.send_signal(signal.SIGSTOP)
+            stop_process(two.process.pid)
             try:
                 answer = admin.query(f"KILL {victim.id}")
                 assert isinstance(answer, Err) and answer.code == 1105 and "slot 2" in answer.message, answer

@@ -12,7 +12,7 @@ from harness.counted import Counted, load
 from harness.metrics import Metrics
 from harness.raw import Err, Ok
 from harness.server import SERVICE, free_port
-from harness.waiting import in_background, until, wait_until_running
+from harness.waiting import in_background, stop_process, until, wait_until_running
 
 # Each Onramp has a process, and its statements wait when two of them run.
 USUAL = {"workers": 1, "max_backends": 0, "permits_min": 2, "permits_max": 2, "user_backends_share": 100}
@@ -194,7 +194,7 @@ def test_who_connects_while_an_onramp_starts_has_an_id_of_its_slot(own_server, f
     two = Counted(own_server, folder, **USUAL, connect_timeout="1h")
     ids = []
     try:
-        own_server.process.send_signal(signal.SIGSTOP)
+        stop_process(own_server.process.pid)
         two.start(wait=False)
         two.says("ready: listening")
         early = [in_background(raw.connect, two) for _ in range(4)]
@@ -337,7 +337,7 @@ def test_many_cancels_arrive(own_admin, both):
 def test_one_that_does_not_answer_is_told_of(both):
     one, two = both
     with raw.connect(two) as victim, raw.connect(one) as killer:
-        two.process.send_signal(signal.SIGSTOP)
+        stop_process(two.process.pid)
         try:
             answer = killer.query(f"KILL {victim.id}")
             assert isinstance(answer, Err) and answer.code == 1105 and "slot 2" in answer.message, answer
@@ -353,7 +353,7 @@ def test_a_connection_that_falls_silent_is_given_up_by_the_server(own_admin, sta
     """A machine that vanishes closes nothing."""
     one = start()
     until_slots(one, ["1"])
-    one.process.send_signal(signal.SIGSTOP)
+    stop_process(one.process.pid)
     try:
         until(lambda: own_admin.value("SELECT IS_USED_LOCK('onramp.slot.1')") is None, "the lock stays")
     finally:

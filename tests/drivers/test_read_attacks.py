@@ -11,7 +11,7 @@ from harness.raw import Err, Ok
 from harness.reads import BEHIND_IS_READ, SERVER, address, cluster, holding, server_of, start, until_split, until_waiting  # noqa: F401 (fixtures among them)
 from harness.server import ADMIN
 from harness.several import until_in_use
-from harness.waiting import in_background, until
+from harness.waiting import in_background, stop_process, until
 
 
 def on_replicas(cluster, *statements):
@@ -125,7 +125,7 @@ def test_reads_on_a_replica_that_hangs_are_answered_by_the_primary(cluster, star
             until(lambda: int(cluster.value(2, ran)) == 1, "it is not on the replica")
             if drained:
                 rows(onramp, f"DRAIN '{address(cluster, 2)}'")
-            os.kill(stopped, signal.SIGSTOP)
+            stop_process(stopped)
             try:
                 assert reading().rows == [(b"1",)]
             finally:

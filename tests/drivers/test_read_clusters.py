@@ -15,7 +15,7 @@ from harness.raw import Err, Ok
 from harness.reads import BEHIND_IS_READ, SERVER, Sessions, holding, server_of, until_split, until_waiting
 from harness.server import ADMIN, SERVICE
 from harness.several import in_use
-from harness.waiting import in_background, until
+from harness.waiting import in_background, stop_process, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.once]
 
@@ -385,7 +385,7 @@ def test_one_that_is_read_from_is_lost_in_the_middle(kind, start, others):
     sessions = Sessions(onramp)
     try:
         sessions.until_more(50)
-        kind.servers[first].process.send_signal(signal.SIGSTOP)
+        stop_process(kind.servers[first].process.pid)
         sessions.until_more(20)
         kind.servers[first].process.send_signal(signal.SIGCONT)
         kind.servers[first].kill()

@@ -9,7 +9,7 @@ from harness.raw import Err, Ok
 from harness.reads import BEHIND_IS_READ, SERVER, Sessions, cluster, holding, server_of, start, until_split, until_waiting  # noqa: F401 (fixtures among them)
 from harness.server import SERVICE
 from harness.several import until_in_use
-from harness.waiting import in_background, until
+from harness.waiting import in_background, stop_process, until
 
 
 def test_reads_go_to_replicas_and_all_else_to_the_primary(cluster, start):
@@ -112,7 +112,7 @@ def test_a_replica_that_hangs_holds_up_reads_until_it_is_known_to_be_down(cluste
     until_in_use(onramp, [1, 0, 0])
     with raw.connect(onramp, schema="onramp_app") as client:
         until_split(client)
-        cluster.servers[1].process.send_signal(signal.SIGSTOP)
+        stop_process(cluster.servers[1].process.pid)
         try:
             for _ in range(20):
                 assert not isinstance(client.query(SERVER), Err)

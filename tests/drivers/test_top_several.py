@@ -18,7 +18,7 @@ from harness.raw import Closed, Ok
 from harness.relay import Relay
 from harness.server import free_port
 from harness.terminal import Terminal
-from harness.waiting import PATIENCE, in_background, until, wait_until_running
+from harness.waiting import PATIENCE, in_background, stop_process, until, wait_until_running
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_one_that_hangs_holds_nobody_up(two, terminal):
         screen.run(top(two, "--interval", "0.2"))
         with client(one) as first, client(other) as second:
             until_line(screen, name(other), second.id)
-            other.process.send_signal(signal.SIGSTOP)
+            stop_process(other.process.pid)
             try:
                 with client(one) as third:
                     until_line(screen, name(one), third.id)

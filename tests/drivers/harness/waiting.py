@@ -1,7 +1,10 @@
 """Waiting for what has to happen: nothing is taken for granted after some time, however busy the machine is."""
 
+import os
+import signal
 import threading
 import time
+from pathlib import Path
 
 from .sockets import CLOSE_WAIT, ESTABLISHED, sockets
 
@@ -22,6 +25,13 @@ def until(condition, what, pause=0.02):
             return found
         assert time.monotonic() < deadline, what() if callable(what) else what
         time.sleep(pause)
+
+
+def stop_process(pid):
+    """Stops a process. Its threads run on until they have heard of that, on a busy machine for some milliseconds: until then it answers."""
+    os.kill(pid, signal.SIGSTOP)
+    state = lambda task: (task / "stat").read_text().rpartition(")")[2].split()[0]
+    until(lambda: all(state(task) == "T" for task in Path(f"/proc/{pid}/task").iterdir()), f"{pid} is not stopped")
 
 
 def in_background(function, *arguments):
