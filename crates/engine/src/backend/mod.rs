@@ -29,7 +29,7 @@ use crate::server::login::{Established, ServerLogin};
 use crate::server::stored_code::{CodeChange, Hidden};
 use crate::session::user_variables::Variables;
 use crate::session::wait_timeout::WaitTimeout;
-use crate::session::{Charset, SessionHold, SessionId, SessionState};
+use crate::session::{Charset, SessionHold, SessionId, SessionState, Sessions};
 use crate::workers::account_connections::AccountConnection;
 use crate::workers::places::Origin;
 use crate::workers::serving::ServedClient;
@@ -452,9 +452,9 @@ impl BackendSession {
         self.held.id()
     }
 
-    /// Gives the session another state. Returns the hold on the one before, to be given up.
-    fn becomes(&mut self, held: SessionHold) -> SessionHold {
-        std::mem::replace(&mut self.held, held)
+    /// Gives the session another state, and gives up the hold on the one before.
+    fn becomes(&mut self, held: SessionHold, sessions: &mut Sessions) {
+        sessions.release(std::mem::replace(&mut self.held, held));
     }
 }
 

@@ -233,10 +233,17 @@ impl ClientSession {
         self.held.as_ref().map(SessionHold::id)
     }
 
-    /// Gives the session another state. Returns the hold on the one before, to be given up.
-    #[must_use]
-    pub(crate) fn becomes(&mut self, held: SessionHold) -> Option<SessionHold> {
-        self.held.replace(held)
+    /// Gives a session that has none yet its state.
+    pub(crate) fn begins(&mut self, held: SessionHold) {
+        let before = self.held.replace(held);
+        debug_assert!(before.is_none(), "the session before has ended");
+    }
+
+    /// Gives the session another state, and gives up the hold on the one before.
+    pub(crate) fn becomes(&mut self, held: SessionHold, sessions: &mut Sessions) {
+        if let Some(before) = self.held.replace(held) {
+            sessions.release(before);
+        }
     }
 }
 

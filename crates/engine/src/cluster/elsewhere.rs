@@ -198,8 +198,8 @@ mod tests {
         let mut state = SessionState::default();
         state.charset.client = (*b"utf8mb4").into();
         let client = &mut engine.clients[client_key(0)];
-        let before = client.session.becomes(engine.sessions.states.hold(state)).expect("it has logged in");
-        engine.sessions.states.release(before);
+        let held = engine.sessions.states.hold(state);
+        client.session.becomes(held, &mut engine.sessions.states);
         client.session.status_told(StatusFlags::AUTOCOMMIT);
         if in_transaction {
             client.session.status_told(client.session.status().with(StatusFlags::IN_TRANS));

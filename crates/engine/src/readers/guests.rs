@@ -52,8 +52,7 @@ impl Guest {
         client.capabilities = self.capabilities;
         client.login.collation = self.collation;
         client.identity = Some(identity);
-        let before = client.session.becomes(session);
-        debug_assert!(before.is_none(), "a new client has no session yet");
+        client.session.begins(session);
         client.session.aftermath = std::mem::take(&mut self.aftermath);
         client.session.status_told(self.status);
         client.priority = self.priority;

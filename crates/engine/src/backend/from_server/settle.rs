@@ -283,9 +283,7 @@ impl Engine {
             return self.close_client(client, ClosedFor::BackendLost, reason);
         };
         let without = self.sessions.states.hold(without);
-        if let Some(before) = self.clients[client].session.becomes(without) {
-            self.sessions.states.release(before);
-        }
+        self.clients[client].session.becomes(without, &mut self.sessions.states);
         self.let_go(key, client);
     }
 
@@ -541,9 +539,7 @@ impl Engine {
         let Some(session) = state.session.id() else { return };
         let schema = self.sessions.states.state(session).schema.clone();
         let fresh = self.sessions.states.hold(SessionState { schema, charset, ..SessionState::default() });
-        if let Some(before) = self.clients[client].session.becomes(fresh) {
-            self.sessions.states.release(before);
-        }
+        self.clients[client].session.becomes(fresh, &mut self.sessions.states);
     }
 
     /// Tells the client of a statement that was lost with the server. Nobody knows whether or how far it ran, so it is not sent again.

@@ -387,9 +387,7 @@ impl SessionOnBackend<'_> {
         let states = &mut self.sessions.states;
         let session = states.hold(state);
         let id = session.id();
-        if let Some(before) = self.client.session.becomes(session) {
-            states.release(before);
-        }
+        self.client.session.becomes(session, states);
         let session = match elsewhere {
             None => states.hold_again(id),
             Some(state) => states.hold(state),

@@ -28,7 +28,7 @@ impl Servers {
         sessions: &mut Sessions,
     ) {
         self.of_mut(key).note_change_of_schema(key, session.id(), sessions);
-        sessions.release(self[key].session.becomes(session));
+        self[key].session.becomes(session, sessions);
     }
 }
 

@@ -53,7 +53,7 @@ impl Servers {
         // empty name has one go ahead of whoever's statement is next.
         let schema = sessions.state(self[key].session.id()).schema.as_ref().map(|_| Box::default());
         let session = sessions.hold(SessionState { schema, charset, ..SessionState::default() });
-        sessions.release(self[key].session.becomes(session));
+        self[key].session.becomes(session, sessions);
     }
 }
 

@@ -190,15 +190,15 @@ impl Resting<'_> {
         let (identities, clients) = (self.identities, self.clients);
         let recipient = self.pool.gets_room_of(self.now, (server, key), identities, clients, needed);
         let identity = server.backends[key].account.identity;
-        let worker = match recipient {
+        let account = || identities.name(identity);
+        let (worker, account) = match recipient {
             Recipient::Nobody => return false,
             Recipient::NotBefore(at) => {
-                self.pool.is_wanted(at, identities.name(identity));
+                self.pool.is_wanted(at, account());
                 return false;
             }
-            Recipient::Worker(worker) => worker,
+            Recipient::Worker(worker) => (worker, account()),
         };
-        let account = identities.name(identity);
         if needed {
             let left = server.passing_backends(identity, clients) - 1;
             let full_accounts = &self.pool.workers.users.full_accounts;
@@ -263,8 +263,7 @@ mod tests {
         assert_eq!(idle_for(&engine, true), Some(keys[2]));
         let state = engine.servers[keys[1]].session.id();
         let held = engine.sessions.states.hold_again(state);
-        let before = engine.clients[client].session.becomes(held).expect("it has logged in");
-        engine.sessions.states.release(before);
+        engine.clients[client].session.becomes(held, &mut engine.sessions.states);
         engine.servers[keys[1]].session.trackers = true;
         assert_eq!(idle_for(&engine, true), Some(keys[1]));
         let mut request = Request::query("SELECT 1");

@@ -81,9 +81,7 @@ impl SessionTables {
                     return KnownAnswer::Nothing;
                 }
                 let held = self.states.hold_again(after.session);
-                if let Some(before) = client.session.becomes(held) {
-                    self.states.release(before);
-                }
+                client.session.becomes(held, &mut self.states);
                 client.session.status = after.status;
                 client.session.wait_timeout = after.wait_timeout;
                 client.session.aftermath.changed_no_rows();

@@ -55,8 +55,7 @@ fn give_it_everything(engine: &mut Engine, key: ClientKey) {
     let definition =
         engine.sessions.hold_definition(session, (*b"SELECT ?, ROW_COUNT() FROM t").into(), 1, template);
     let client = &mut engine.clients[key];
-    let before = client.session.becomes(held).expect("it has logged in");
-    engine.sessions.states.release(before);
+    client.session.becomes(held, &mut engine.sessions.states);
     client.capabilities = Capabilities::DEPRECATE_EOF;
     client.login.scramble = [7; 20];
     client.tickets = 3;
@@ -266,8 +265,7 @@ fn coalescing_engine(most: u32) -> Engine {
         // Texts are read as the server does.
         let charset = Charset::of_login(b"utf8mb4", b"");
         let held = engine.sessions.states.hold(SessionState { charset, ..SessionState::default() });
-        let before = engine.clients[client_key(place)].session.becomes(held);
-        engine.sessions.states.release(before.expect("it has logged in"));
+        engine.clients[client_key(place)].session.becomes(held, &mut engine.sessions.states);
     }
     engine
 }

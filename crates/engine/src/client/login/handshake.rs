@@ -469,8 +469,7 @@ impl Engine {
         }
         let session = self.sessions.states.hold(state);
         let client = &mut self.clients[key];
-        let before = client.session.becomes(session);
-        debug_assert!(before.is_none(), "its session has just ended");
+        client.session.begins(session);
         client.login.collation = collation;
         client.identity = Some(identity);
         self.views.measures.logged_in += 1;

@@ -191,7 +191,7 @@ mod tests {
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
             let identity = engine.logins.identities.hold(&account, b"app", Secret::None);
             client.identity = Some(identity);
-            assert_eq!(client.session.becomes(engine.sessions.states.hold(SessionState::default())), None);
+            client.session.begins(engine.sessions.states.hold(SessionState::default()));
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);
             engine.ids.come(id, key);

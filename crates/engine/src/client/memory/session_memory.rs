@@ -83,8 +83,7 @@ mod tests {
         let mut state = SessionState::default();
         state.set_variable(b"time_zone", &vec![b'x'; bytes]);
         let held = engine.sessions.states.hold(state);
-        let before = engine.clients[key].session.becomes(held).unwrap();
-        engine.sessions.states.release(before);
+        engine.clients[key].session.becomes(held, &mut engine.sessions.states);
     }
 
     /// Returns the clients that are told of it at the end of the turn.

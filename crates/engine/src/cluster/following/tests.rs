@@ -124,8 +124,7 @@ fn a_lost_read_waits_for_what_the_next_primary_says_of_itself_not_the_former_one
         let mut state = SessionState::default();
         state.charset.client = (*b"utf8mb4").into();
         let held = engine.sessions.states.hold(state);
-        let before = engine.clients[client].session.becomes(held).expect("it has logged in");
-        engine.sessions.states.release(before);
+        engine.clients[client].session.becomes(held, &mut engine.sessions.states);
         engine.clients[client].set_phase(Phase::Running(Running::OnServer));
         let owner = Owner::Client { client, command: RequestKind::Query };
         engine.sending().send_own(key, owner, CommandKind::Query, b"SELECT a FROM t", Expect::ResultSets, 0);

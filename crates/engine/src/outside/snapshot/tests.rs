@@ -24,7 +24,7 @@ fn engine(clients: u32) -> Engine {
         let mut client = Client::new(connection, peer, id, Instant::START);
         client.identity =
             Some(engine.logins.identities.hold(&account, b"app", crate::accounts::secret::Secret::None));
-        assert_eq!(client.session.becomes(engine.sessions.states.hold(state.clone())), None);
+        client.session.begins(engine.sessions.states.hold(state.clone()));
         client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
         engine.ids.come(id, key);

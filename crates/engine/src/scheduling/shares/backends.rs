@@ -191,8 +191,7 @@ mod tests {
         assert_eq!(parked(&engine), 2, "it stands behind the first");
         let charset = Charset { client: b"utf8mb4"[..].into(), ..Charset::default() };
         let state = engine.sessions.states.hold(SessionState { charset, ..SessionState::default() });
-        let before = engine.clients[client_key(2)].session.becomes(state).expect("it has logged in");
-        engine.sessions.states.release(before);
+        engine.clients[client_key(2)].session.becomes(state, &mut engine.sessions.states);
         engine.clients[client_key(2)].session.status_told(StatusFlags::AUTOCOMMIT);
         send(&mut engine, 2, b"SELECT 1 FROM t");
         assert_eq!(parked(&engine), 2, "what keeps no backend takes none from those");

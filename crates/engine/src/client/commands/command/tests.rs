@@ -35,7 +35,7 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
         let (id, peer) = (engine.ids.next(&engine.pool), Peer::Tcp(([10, 0, 0, 1], 1024).into()));
         let mut client = Client::new(connection(index), peer, id, Instant::START);
         client.identity = Some(engine.logins.identities.hold(&account, b"app", Secret::None));
-        assert_eq!(client.session.becomes(engine.sessions.states.hold(SessionState::default())), None);
+        client.session.begins(engine.sessions.states.hold(SessionState::default()));
         client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
         engine.ids.come(id, key);
