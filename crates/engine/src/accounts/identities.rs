@@ -318,7 +318,7 @@ impl Identities {
     /// Another worker has closed a connection of this account.
     pub(crate) fn has_room(&mut self, account: &IdentityKey, now: Instant) {
         // Clients with rights of before wait as the others do.
-        for id in self.by_name.get(account).cloned().unwrap_or_default() {
+        for id in self.named(account).to_vec() {
             self.one_has_ended(id, now);
         }
     }
@@ -329,10 +329,9 @@ impl Identities {
         identity.account.identity_key(&identity.user)
     }
 
-    /// Says whether the identity has this name, as long as anybody holds it.
-    pub(crate) fn has_name(&self, id: IdentityId, name: &IdentityKey) -> bool {
-        let identity = self.entries.get(id.0 as usize);
-        identity.is_some_and(|identity| identity.account.identity_key(&identity.user) == *name)
+    /// Returns the identities of this name with a proved password: the one that a login becomes, and those with rights from before.
+    pub(crate) fn named(&self, name: &IdentityKey) -> &[IdentityId] {
+        self.by_name.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Says whether nobody has proved its password yet.

@@ -96,10 +96,8 @@ impl Authentication<'_> {
             claims.look_again();
             return ClaimStep::Next;
         }
-        claims.last_held += 1;
-        let place = (self.now + delay, claims.last_held);
-        (attempt.held_back, attempt.held_at) = (delay, Some(place));
-        claims.held.insert(place, (guest, client));
+        attempt.held_back = delay;
+        claims.hold_back(self.now + delay, attempt, (guest, client));
         ClaimStep::Next
     }
 

@@ -22,10 +22,9 @@ pub(super) const MOST_OF_NETWORK: usize = 2;
 /// Passwords that the server is being asked about, and clients that wait for that.
 #[derive(Default)]
 pub(crate) struct Claims {
-    /// Claims that are with the server, by the token of the backend that logs in with them.
-    pub(super) asking: BTreeMap<u64, Claim>,
-    /// Turns of questions that are the only ones of their accounts for as long as these stand here.
-    turns: BTreeMap<u64, AccountConnection>,
+    /// Claims that are with the server, by the token of the backend that logs in with them. Where few connections of the account are left, each
+    /// has the account's only turn, for as long as it stands here.
+    pub(super) asking: BTreeMap<u64, (Claim, Option<AccountConnection>)>,
     /// The time at which the latest of these turns ended.
     pub(super) turn_ended: Option<Instant>,
     /// Clients that wait for their turn.
@@ -68,8 +67,20 @@ impl Claims {
 
     /// Notes that the backend with this token asks the server.
     pub(crate) fn asks(&mut self, token: u64, claim: Claim, turn: Option<AccountConnection>) {
-        self.asking.insert(token, claim);
-        self.turns.extend(turn.map(|turn| (token, turn)));
+        self.asking.insert(token, (claim, turn));
+    }
+
+    /// Holds a client back until then: it gets into line again at that time.
+    pub(super) fn hold_back(
+        &mut self,
+        until: Instant,
+        attempt: &mut Attempt,
+        (guest, client): (LoginOrigin, ClientRef),
+    ) {
+        self.last_held += 1;
+        let place = (until, self.last_held);
+        attempt.held_at = Some(place);
+        self.held.insert(place, (guest, client));
     }
 
     /// Puts the next client back: there is no place to ask about it.
@@ -79,8 +90,8 @@ impl Claims {
     }
 
     pub(super) fn end(&mut self, token: u64, now: Instant) -> Option<Claim> {
-        let claim = self.asking.remove(&token)?;
-        if self.turns.remove(&token).is_some() {
+        let (claim, turn) = self.asking.remove(&token)?;
+        if turn.is_some() {
             self.turn_ended = Some(now);
         }
         self.look_again();
@@ -93,11 +104,11 @@ impl Claims {
         if self.asking.len() >= MOST {
             return None;
         }
-        let asking = &self.asking;
+        let asking = || self.asking.values().map(|(claim, _)| claim);
         self.line.take(|guest| {
             let same_network = |claim: &&Claim| claim.guest.network == guest.network;
-            asking.values().filter(same_network).count() < MOST_OF_NETWORK
-                && asking.values().all(|claim| claim.guest != *guest)
+            asking().filter(same_network).count() < MOST_OF_NETWORK
+                && asking().all(|claim| claim.guest != *guest)
         })
     }
 }

@@ -13,8 +13,7 @@ use crate::ids::{BackendKey, ClientRef};
 use crate::workers::account_connections::AccountConnection;
 use crate::workers::letter::Letter;
 
-/// The pause after which a client that waits for room in its account is looked at again. Each look takes about a microsecond, and a right password
-/// takes PAM and LDAP tens of milliseconds.
+/// The pause after which a client that waits for room in its account is looked at again: about as long as a right password takes PAM and LDAP.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The time behind a question in which no other one gets the account's last room: statements of other workers have been told of it, and go first.
@@ -49,7 +48,8 @@ impl Authentication<'_> {
         }
         let Some(turn) = users.begin_claim(address, &account) else { return Room::None };
         let (name, worker) = (account.identity_key(&user), self.pool.worker);
-        let is_of = |identity| self.logins.identities.has_name(identity, &name);
+        let named = self.logins.identities.named(&name);
+        let is_of = |identity| named.contains(&identity);
         let waits = server.opening.lacking().any(is_of)
             || users.full_accounts.next(self.now, &name, worker).is_some();
         let is_told = self.logins.claims.turn_ended.is_some_and(|at| self.now.since(at) < TOLD);
@@ -74,10 +74,6 @@ impl Authentication<'_> {
     /// Lets a client wait for room in its account: it gets into line again a moment later.
     pub(super) fn wait_for_room(&mut self, client: ClientRef, guest: LoginOrigin) {
         let Some(attempt) = self.clients.find_mut(client).and_then(Client::attempt_at_server) else { return };
-        let claims = &mut self.logins.claims;
-        claims.last_held += 1;
-        let place = (self.now + PAUSE, claims.last_held);
-        attempt.held_at = Some(place);
-        claims.held.insert(place, (guest, client));
+        self.logins.claims.hold_back(self.now + PAUSE, attempt, (guest, client));
     }
 }
