@@ -1,6 +1,6 @@
 //! The pool of workers as one of them sees it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use seam::Instant;
@@ -27,7 +27,7 @@ pub(crate) struct Pool {
     pub(crate) known_code: KnownCode,
     /// Accounts of which the server takes no more, and of which other workers have been refused one, each with the time at which it is looked at:
     /// whether a backend of it is left to them.
-    wanted_accounts: Vec<(IdentityKey, Instant)>,
+    wanted_accounts: BTreeMap<IdentityKey, Instant>,
 }
 
 impl Pool {
@@ -38,27 +38,27 @@ impl Pool {
             letters: VecDeque::new(),
             wanting_since: None,
             known_code: KnownCode::default(),
-            wanted_accounts: Vec::new(),
+            wanted_accounts: BTreeMap::new(),
         }
     }
 
     /// Another worker was refused a backend of this account: the server takes no more of it. An idle one may be left to it from this time on.
     pub(crate) fn is_wanted(&mut self, at: Instant, account: IdentityKey) {
-        match self.wanted_accounts.iter_mut().find(|(wanted, _)| *wanted == account) {
-            Some((_, earliest)) => *earliest = at.min(*earliest),
-            None => self.wanted_accounts.push((account, at)),
-        }
+        let earliest = self.wanted_accounts.entry(account).or_insert(at);
+        *earliest = at.min(*earliest);
     }
 
     /// Takes out the next account of which a backend may be left to another worker by now.
     pub(crate) fn next_wanted_account(&mut self, now: Instant) -> Option<IdentityKey> {
-        let due = self.wanted_accounts.iter().position(|&(_, at)| at <= now)?;
-        Some(self.wanted_accounts.swap_remove(due).0)
+        let (due, _) = self.wanted_accounts.iter().find(|&(_, &at)| at <= now)?;
+        let due = due.clone();
+        self.wanted_accounts.remove(&due);
+        Some(due)
     }
 
     /// Returns the time at which an account is looked at, of which another worker was refused a backend.
     pub(crate) fn next_look_at_wanted(&self) -> Option<Instant> {
-        self.wanted_accounts.iter().map(|&(_, at)| at).min()
+        self.wanted_accounts.values().min().copied()
     }
 
     /// The next letter, and the number of its reader.
