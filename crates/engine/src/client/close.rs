@@ -413,9 +413,8 @@ impl Engine {
     /// Ends transactions that have been open, or idle, for too long. Takes from idle clients the backends that others
     /// need. Runs once a second, as other timeouts of clients do.
     pub(crate) fn sweep_transactions(&mut self) {
-        let (settings, logins) = (&self.settings, &self.logins.identities);
-        let over = self.scheduling.idle_holders_to_end(self.now, settings, &self.pool, &self.clients, logins);
-        for key in over {
+        let (scheduling, parties, clients, _) = self.queues();
+        for key in scheduling.idle_holders_to_end(&parties, clients) {
             let bound = self.settings.overload.idle_hold_bound();
             self.note_refused(key, bound.reached());
             self.take_backend_from_idle(key, LossKind::HeldIdle);

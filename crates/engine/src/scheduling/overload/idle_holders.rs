@@ -12,15 +12,13 @@ use std::time::Duration;
 use seam::Instant;
 
 use super::settings::OverloadSettings;
-use crate::accounts::Identities;
 use crate::accounts::secret::IdentityKey;
 use crate::client::{Client, Phase};
 use crate::errors::{Bound, MySqlError};
 use crate::ids::{ClientKey, Table};
 use crate::outside::named::Limit;
-use crate::pool::Pool;
 use crate::scheduling::Scheduling;
-use crate::settings::Settings;
+use crate::scheduling::shares::Parties;
 
 /// Backends that are free again a moment later end nobody: as often as clients are looked at.
 const WAITS: Duration = Duration::from_secs(1);
@@ -29,26 +27,21 @@ impl Scheduling {
     /// Returns the idle clients that lose their backends to those that wait, in this order.
     pub(crate) fn idle_holders_to_end(
         &self,
-        now: Instant,
-        settings: &Settings,
-        pool: &Pool,
+        parties: &Parties<'_>,
         clients: &Table<ClientKey, Client>,
-        identities: &Identities,
     ) -> Vec<ClientKey> {
-        let of_accounts = holders_of_full_accounts(now, settings, pool, clients, identities);
-        let over = self.holders_of_scarce_places(now, settings, pool, clients, identities);
+        let of_accounts = holders_of_full_accounts(parties, clients);
+        let over = self.holders_of_scarce_places(parties, clients);
         // One thing after the other: what goes for all may be what the account's own statements wait for.
         if over.is_empty() { of_accounts } else { over }
     }
 
     fn holders_of_scarce_places(
         &self,
-        now: Instant,
-        settings: &Settings,
-        pool: &Pool,
+        parties: &Parties<'_>,
         clients: &Table<ClientKey, Client>,
-        identities: &Identities,
     ) -> Vec<ClientKey> {
+        let Parties { now, settings, pool, logins, .. } = *parties;
         let places = &pool.workers.places;
         let lacks = self.lacking_since.filter(|_| places.are_full());
         let (held_up, since) = self.shares.held_up_since();
@@ -62,7 +55,7 @@ impl Scheduling {
             .iter()
             .filter(|(_, client)| client.holds_idle(now, limit))
             .filter_map(|(key, client)| {
-                let usage = identities.usage(client.identity?, &pool.workers.users);
+                let usage = logins.identities.usage(client.identity?, &pool.workers.users);
                 Some((Reverse(usage.backends()), client.activity.last_heard(), key))
             })
             .collect();
@@ -76,13 +69,9 @@ impl Scheduling {
 
 /// Returns the clients that lose their backends to statements of their own accounts, on whichever worker these wait: of each such account the one
 /// that has been idle longest. Tells other workers of the statements that wait here.
-fn holders_of_full_accounts(
-    now: Instant,
-    settings: &Settings,
-    pool: &Pool,
-    clients: &Table<ClientKey, Client>,
-    identities: &Identities,
-) -> Vec<ClientKey> {
+fn holders_of_full_accounts(parties: &Parties<'_>, clients: &Table<ClientKey, Client>) -> Vec<ClientKey> {
+    let Parties { now, settings, pool, logins, .. } = *parties;
+    let identities = &logins.identities;
     let waits = |client: &Client| {
         let arrived = client.request.as_ref().map(|request| request.turn.arrived_at());
         matches!(client.phase(), Phase::Queued)
