@@ -405,8 +405,8 @@ impl Cluster {
                 addresses[*place]
             ),
             NoPrimary::LeftOut(place) => format!(
-                "{} takes writes, but its group has gone on without it, and the others lack a majority: bring members of the group \
-                 back, or give them one with group_replication_force_members",
+                "{} takes writes, but its group has gone on without it, and no member that the group has left takes any: where these \
+                 lack a majority, bring members back, or give them one with group_replication_force_members",
                 addresses[*place]
             ),
             NoPrimary::Uncertain(place) => format!(

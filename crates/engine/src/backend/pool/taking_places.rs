@@ -400,6 +400,7 @@ mod tests {
         let next = engine.servers.next_place(now, &engine.logins.identities, &engine.pool);
         assert!(soon > now && next.is_some_and(|next| next <= soon), "{next:?}");
     }
+
     /// Others have left, or the limit has been raised, and nobody has been refused since.
     #[test]
     fn an_account_that_has_taken_several_again_is_asked_for_several_at_a_time() {

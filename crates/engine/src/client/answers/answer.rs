@@ -6,7 +6,7 @@ use wire::{EofPacket, OkPacket, StatusFlags};
 
 use crate::backend::InFlight;
 use crate::client::commands::diagnostics::{SavedDiagnostics, Shown};
-use crate::client::commands::known_answers::KnownAnswer;
+use crate::client::commands::known_answers::FoundAnswer;
 use crate::client::commands::pool_set::ReadSet;
 use crate::client::memory::bytes_held::ClientMemory;
 use crate::client::resume::Resume;
@@ -222,16 +222,16 @@ impl Answers<'_> {
     ) -> bool {
         let client = &mut self.clients[key];
         match self.sessions.known_answer(self.settings, client, statement, text, answer) {
-            KnownAnswer::Nothing => return false,
-            KnownAnswer::NotYet(question) => {
+            FoundAnswer::Nothing => return false,
+            FoundAnswer::NotYet(question) => {
                 *remember = Some(question);
                 return false;
             }
-            KnownAnswer::Show(packets) => {
+            FoundAnswer::Show(packets) => {
                 client.answered_here(self.servers.primary());
                 self.io.outbox.send(client.connection, &packets);
             }
-            KnownAnswer::Set(changes) => {
+            FoundAnswer::Set(changes) => {
                 client.answered_here(self.servers.primary());
                 self.ok_and_tell(key, answer, &[], &changes);
             }

@@ -48,7 +48,7 @@ impl SessionTables {
 }
 
 /// The known answer to a statement.
-pub(in crate::client) enum KnownAnswer {
+pub(in crate::client) enum FoundAnswer {
     /// None: the server has to be asked.
     Nothing,
     /// None: the server has to be asked, and its answer is to be remembered.
@@ -68,9 +68,9 @@ impl SessionTables {
         statement: &Classification,
         text: &[u8],
         answer: u8,
-    ) -> KnownAnswer {
+    ) -> FoundAnswer {
         let Some(question) = client.question(settings, &self.states, statement, text, answer) else {
-            return KnownAnswer::Nothing;
+            return FoundAnswer::Nothing;
         };
         let before = client.state_of_session();
         match self.known_answers.get(question.text(), before) {
@@ -78,21 +78,21 @@ impl SessionTables {
                 let charset = |session| &self.states.state(session).charset;
                 if client.variables_depend_on(charset(before.session), charset(after.session)) {
                     // They keep their client where they are.
-                    return KnownAnswer::Nothing;
+                    return FoundAnswer::Nothing;
                 }
                 let held = self.states.hold_again(after.session);
                 client.session.becomes(held, &mut self.states);
                 client.session.status = after.status;
                 client.session.wait_timeout = after.wait_timeout;
                 client.session.aftermath.changed_no_rows();
-                KnownAnswer::Set(changes)
+                FoundAnswer::Set(changes)
             }
             Some(Answer::Show(packets)) => {
                 client.session.aftermath.has_no_row_count();
                 client.session.aftermath.found(1);
-                KnownAnswer::Show(packets)
+                FoundAnswer::Show(packets)
             }
-            None => KnownAnswer::NotYet(question),
+            None => FoundAnswer::NotYet(question),
         }
     }
 
