@@ -29,7 +29,7 @@ use crate::accounts::secret::IdentityKey;
 use crate::frozen::plain::Plain;
 use crate::steps;
 
-pub(crate) use identities::{Identities, IdentityId, Proved};
+pub(crate) use identities::{Identities, IdentityHold, IdentityId, Proved};
 
 /// An account of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]

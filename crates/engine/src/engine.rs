@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seam::{CloseReason, ConnectionId, Input, Instant, Output, Peer, Program, Signal, TlsSession};
 
-use crate::accounts::IdentityId;
+use crate::accounts::IdentityHold;
 use crate::accounts::task::{Asker, Finding, Task};
 use crate::backend::login::reachability::connect_error;
 use crate::client::answers::answer::Answers;
@@ -199,9 +199,9 @@ impl Engine {
         self.views.measures.note_turn(self.now, took);
     }
 
-    pub(crate) fn release_identity(&mut self, identity: IdentityId) {
-        if self.logins.release(identity) {
-            self.servers.forget_identity(identity);
+    pub(crate) fn release_identity(&mut self, identity: IdentityHold) {
+        if let Some(gone) = self.logins.release(identity) {
+            self.servers.forget_identity(gone);
         }
     }
 

@@ -147,8 +147,8 @@ pub(crate) fn check_holders(
         return;
     }
     let backends = || servers.backends().map(|(_, backend)| backend);
-    let of_clients = clients.iter().filter_map(|(_, client)| client.identity);
-    let held = counted(of_clients.chain(backends().map(|backend| backend.account.identity)));
+    let of_clients = clients.iter().filter_map(|(_, client)| client.identity());
+    let held = counted(of_clients.chain(backends().map(|backend| backend.account.identity())));
     assert_eq!(identities.holder_counts(), held, "who holds identities");
     let of_clients = clients.iter().filter_map(|(_, client)| client.session.statements.as_deref());
     let of_clients = of_clients.flat_map(ClientStatements::definitions);

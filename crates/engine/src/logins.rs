@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use seam::Instant;
 
-use crate::accounts::{Identities, IdentityId};
+use crate::accounts::{Identities, IdentityHold, IdentityId};
 use crate::client::Client;
 use crate::client::login::delegation::claims::Claims;
 use crate::client::login::late_refusals::LateRefusals;
@@ -84,13 +84,11 @@ impl Logins {
         None
     }
 
-    /// Gives up one hold on this identity. Returns true where that was the last one, and nothing more is known of the identity here.
-    pub(crate) fn release(&mut self, identity: IdentityId) -> bool {
-        let was_last = self.identities.release(identity);
-        if was_last {
-            self.schemas.forget_user(identity);
-        }
-        was_last
+    /// Gives up one hold on an identity. Returns the number where that was the last one, and nothing more is known of the identity here.
+    pub(crate) fn release(&mut self, identity: IdentityHold) -> Option<IdentityId> {
+        let gone = self.identities.release(identity)?;
+        self.schemas.forget_user(gone);
+        Some(gone)
     }
 
     /// Clients that have not been greeted yet have other ids, by their former ones.

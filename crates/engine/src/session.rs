@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use known_answers::KnownAnswers;
-use statements::{DefinitionId, Definitions};
+use statements::{DefinitionHold, DefinitionId, Definitions};
 
 pub(crate) use table::{SessionHold, SessionId, Sessions};
 
@@ -45,10 +45,11 @@ impl SessionTables {
         self.definitions.client_statement_added(definition);
     }
 
-    /// A client's statement of this definition has gone.
-    pub(crate) fn statement_removed(&mut self, definition: DefinitionId) {
+    /// A client's statement has gone, and gives up its hold on the definition.
+    pub(crate) fn statement_removed(&mut self, definition: DefinitionHold) {
         self.statement_count -= 1;
-        self.definitions.client_statement_removed(definition);
+        self.definitions.client_statement_removed(definition.id());
+        self.release_definition(definition);
     }
 
     /// Returns the number of prepared statements of all clients of this worker.

@@ -1,6 +1,6 @@
 //! The identity that something has, as plain data.
 
-use super::identities::{Identities, IdentityId};
+use super::identities::{Identities, IdentityHold, IdentityId};
 use super::secret::IdentityKey;
 
 /// An identity by name. The identities go along as a table of their own, with the secrets, and keep their numbers there: two may have one
@@ -21,7 +21,7 @@ impl FrozenIdentity {
     }
 
     /// Holds it once more; `None` where the number means nobody, or somebody else.
-    pub(crate) fn thaw(&self, identities: &mut Identities) -> Option<IdentityId> {
+    pub(crate) fn thaw(&self, identities: &mut Identities) -> Option<IdentityHold> {
         let (user, account_user, account_host) = &self.name;
         let entry = identities.entries.get(self.number as usize)?;
         let is_it =

@@ -30,6 +30,19 @@ impl IdentityId {
     }
 }
 
+/// A hold on an identity. Whoever gives the hold up gives it to [`crate::logins::Logins::release`], and has it no more: nobody can give up
+/// one twice. A hold that nobody has given up is found where holds are counted (`engine/invariants.rs`).
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a hold that nobody gives up keeps its identity for ever"]
+pub(crate) struct IdentityHold(IdentityId);
+
+impl IdentityHold {
+    /// Returns the number of the identity, which may mean somebody else once the hold is given up.
+    pub(crate) fn id(&self) -> IdentityId {
+        self.0
+    }
+}
+
 /// Pause after which a server that takes no more connections of an account is asked again. It grows, since each answer costs the server a login.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -110,8 +123,8 @@ pub(crate) struct Identities {
 }
 
 impl Identities {
-    /// The identity of a login that was right, with one more holder.
-    pub(crate) fn hold(&mut self, account: &Arc<Account>, user: &[u8], secret: Secret) -> IdentityId {
+    /// Holds the identity of a login that was right.
+    pub(crate) fn hold(&mut self, account: &Arc<Account>, user: &[u8], secret: Secret) -> IdentityHold {
         let key = account.identity_key(user);
         if let Some(id) = self.present(&key) {
             self.entries[id.0 as usize].account = Arc::clone(account);
@@ -121,10 +134,10 @@ impl Identities {
             return self.hold_again(id);
         }
         self.renew(&Proved { identity: key.clone(), secret: secret.clone() });
-        let id = self.claim(account, user, secret);
-        self.entries[id.0 as usize].claimed = false;
-        self.by_name.entry(key).or_default().push(id);
-        id
+        let held = self.claim(account, user, secret);
+        self.entries[held.id().0 as usize].claimed = false;
+        self.by_name.entry(key).or_default().push(held.id());
+        held
     }
 
     /// The identity that a login by this name becomes.
@@ -132,9 +145,9 @@ impl Identities {
         self.by_name.get(name)?.iter().copied().find(|id| !self.entries[id.0 as usize].former)
     }
 
-    /// An identity by itself, with one holder: whether its secret is right the server is to say. Nobody else becomes it, and no
-    /// other's secret changes by it.
-    pub(crate) fn claim(&mut self, account: &Arc<Account>, user: &[u8], secret: Secret) -> IdentityId {
+    /// Holds an identity by itself: whether its secret is right the server is to say. Nobody else becomes it, and no other's secret changes
+    /// by it.
+    pub(crate) fn claim(&mut self, account: &Arc<Account>, user: &[u8], secret: Secret) -> IdentityHold {
         let index = self.entries.insert(Identity {
             account: Arc::clone(account),
             user: user.to_vec(),
@@ -150,7 +163,7 @@ impl Identities {
             usage: std::cell::OnceCell::new(),
             holders: 1,
         });
-        IdentityId(u32::try_from(index).expect("fewer identities than clients and backends"))
+        IdentityHold(IdentityId(u32::try_from(index).expect("fewer identities than clients and backends")))
     }
 
     /// Notes the address that the identity's latest login came from.
@@ -205,9 +218,10 @@ impl Identities {
         self.entries[id.0 as usize].holders as usize
     }
 
-    pub(crate) fn hold_again(&mut self, id: IdentityId) -> IdentityId {
+    /// Holds an identity once more that is held already.
+    pub(crate) fn hold_again(&mut self, id: IdentityId) -> IdentityHold {
         self.entries[id.0 as usize].holders += 1;
-        id
+        IdentityHold(id)
     }
 
     /// Takes in a proof, by a login here or at another worker. Clients of the same identity go on by it.
@@ -225,22 +239,23 @@ impl Identities {
         Some(&self.entries[id.0 as usize].secret)
     }
 
-    /// Gives up one hold on the identity. Returns true where that was the last one, so that the number may soon mean somebody else.
-    pub(crate) fn release(&mut self, id: IdentityId) -> bool {
+    /// Gives up one hold on an identity. Returns the number where that was the last one, so that it may soon mean somebody else.
+    pub(crate) fn release(&mut self, IdentityHold(id): IdentityHold) -> Option<IdentityId> {
         let entry = &mut self.entries[id.0 as usize];
         entry.holders -= 1;
-        if entry.holders == 0 {
-            let gone = self.entries.remove(id.0 as usize);
-            let name = gone.account.identity_key(&gone.user);
-            if let Entry::Occupied(mut named) = self.by_name.entry(name) {
-                steps::add(named.get().len());
-                named.get_mut().retain(|&held| held != id);
-                if named.get().is_empty() {
-                    named.remove();
-                }
+        if entry.holders > 0 {
+            return None;
+        }
+        let gone = self.entries.remove(id.0 as usize);
+        let name = gone.account.identity_key(&gone.user);
+        if let Entry::Occupied(mut named) = self.by_name.entry(name) {
+            steps::add(named.get().len());
+            named.get_mut().retain(|&other| other != id);
+            if named.get().is_empty() {
+                named.remove();
             }
         }
-        !self.entries.contains(id.0 as usize)
+        Some(id)
     }
 
     /// The server takes the latest password for a wrong one. True where there is an earlier one to try, once.

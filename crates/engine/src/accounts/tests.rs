@@ -19,16 +19,19 @@ fn whoever_logs_in_with_other_rights_is_another() {
     let first = hold(&mut identities, b"1", b"one");
     identities.compare(&Accounts::new(vec![with_rights(b"1")], ServerKind::MySql));
     assert_eq!(hold(&mut identities, b"1", b"one"), first);
-    assert!(!identities.is_former(first));
+    assert!(!identities.is_former(first.id()));
     identities.compare(&Accounts::new(vec![with_rights(b"2")], ServerKind::MySql));
-    assert!(identities.is_former(first));
+    assert!(identities.is_former(first.id()));
     let second = hold(&mut identities, b"2", b"two");
     assert_ne!(second, first);
-    assert!(identities.identity(first).secret == Secret::of(b"two"), "new backends of both need the latest");
+    assert!(
+        identities.identity(first.id()).secret == Secret::of(b"two"),
+        "new backends of both need the latest"
+    );
     identities.compare(&Accounts::new(Vec::new(), ServerKind::MySql));
     let third = hold(&mut identities, b"2", b"two");
     assert!(third != first && third != second, "an account that was dropped and made again");
-    assert_eq!(identities.holders(first), 2);
+    assert_eq!(identities.holders(first.id()), 2);
 }
 
 #[test]
@@ -42,20 +45,21 @@ fn one_of_many_comes_and_goes_without_a_look_at_all_others() {
         .collect();
     let before = steps::taken();
     let app = Arc::new(account("app", "%"));
-    let id = identities.hold(&app, b"app", secret());
+    let held = identities.hold(&app, b"app", secret());
     identities.renew(&Proved { identity: app.identity_key(b"app"), secret: Secret::of(b"another") });
     assert!(identities.secret_of(b"app", &app) == Some(&Secret::of(b"another")));
-    assert!(identities.release(id));
+    assert!(identities.release(held).is_some());
     assert!(identities.secret_of(b"app", &app).is_none());
     assert!(steps::taken() - before < 10, "not one identity after the other");
-    assert!(many.into_iter().all(|id| identities.release(id)));
+    assert!(many.into_iter().all(|id| identities.release(id).is_some()));
     assert!(identities.holder_counts().is_empty());
 }
 
 #[test]
 fn an_account_that_is_full_is_asked_for_again_by_one_attempt_after_growing_pauses() {
     let (mut identities, mut now) = (Identities::default(), Instant::START);
-    let id = identities.hold(&Arc::new(account("app", "%")), b"app", Secret::of(b"secret"));
+    let held = identities.hold(&Arc::new(account("app", "%")), b"app", Secret::of(b"secret"));
+    let id = held.id();
     assert!(!identities.was_full(id));
     assert!(identities.takes_no_more(id, now, false));
     assert!(!identities.takes_no_more(id, now, false), "another attempt that was under way");
@@ -90,7 +94,8 @@ fn an_account_that_is_full_is_asked_for_again_by_one_attempt_after_growing_pause
 #[test]
 fn an_account_that_has_room_again_opens_more_and_more_at_a_time() {
     let (mut identities, now) = (Identities::default(), Instant::START);
-    let id = identities.hold(&Arc::new(account("app", "%")), b"app", Secret::of(b"secret"));
+    let held = identities.hold(&Arc::new(account("app", "%")), b"app", Secret::of(b"secret"));
+    let id = held.id();
     identities.takes_no_more(id, now, false);
     let mut at_a_time = Vec::new();
     while identities.was_full(id) {
@@ -190,7 +195,8 @@ fn stored_strings_become_credentials() {
 fn a_refused_password_makes_way_for_the_one_before_it_once() {
     let account = Arc::new(Account::of_test("app", "%", Credential::Empty));
     let mut identities = Identities::default();
-    let id = identities.hold(&account, b"app", Secret::of(b"new"));
+    let held = identities.hold(&account, b"app", Secret::of(b"new"));
+    let id = held.id();
     identities.renew(&Proved { identity: account.identity_key(b"app"), secret: Secret::of(b"old") });
     assert!(identities.go_back(id));
     assert!(identities.identity(id).secret == Secret::of(b"new"));

@@ -151,7 +151,7 @@ impl Backend {
         let affinity_until = affinity_until.map(|until| common.distance(until));
         // What is left to somebody is closed in the same turn.
         let BackendAccount { identity, rights, began_at, held_since, connection: _, successor: _ } = account;
-        let frozen_identity = FrozenIdentity::of(identity, common.identities);
+        let frozen_identity = FrozenIdentity::of(identity.id(), common.identities);
         common.identities.release(identity);
         let First { since: first_since, is_alone } = first;
         Ok(FrozenBackend {
@@ -214,13 +214,13 @@ impl FrozenBackend {
             opened: Opened { origin, fresh, unproved, affinity_until },
             since: since.from(common.now),
             account: BackendAccount {
+                connection: common
+                    .users
+                    .begin_connection(place, &common.identities.identity(identity.id()).account),
                 identity,
                 rights,
                 began_at,
                 held_since: held_since.from(common.now),
-                connection: common
-                    .users
-                    .begin_connection(place, &common.identities.identity(identity).account),
                 successor: Successor::Anybody,
             },
             login,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use seam::{Address, ConnectionId, Instant};
 use wire::{Capabilities, ReplyReader, StatusFlags};
 
-use crate::accounts::IdentityId;
+use crate::accounts::{IdentityHold, IdentityId};
 use crate::client::Client;
 use crate::errors::ServerError;
 use crate::ids::{ClientKey, Table};
@@ -87,8 +87,8 @@ pub(crate) struct Opened {
 
 /// The account of a backend.
 pub(crate) struct BackendAccount {
-    /// The identity that gives the backend its rights.
-    pub(crate) identity: IdentityId,
+    /// The hold on the identity that gives the backend its rights.
+    pub(in crate::backend) identity: IdentityHold,
     /// Knowledge of whether the backend still has these rights.
     rights: BackendRights,
     /// Number of changes of accounts that had been seen when the first statement in flight here began.
@@ -99,6 +99,13 @@ pub(crate) struct BackendAccount {
     connection: AccountConnection,
     /// The user of the room that the server has for the backend, once it is closed.
     successor: Successor,
+}
+
+impl BackendAccount {
+    /// Returns the identity that gives the backend its rights.
+    pub(crate) fn identity(&self) -> IdentityId {
+        self.identity.id()
+    }
 }
 
 /// The statements that get the room of a backend of an account of which the server takes no more.

@@ -122,7 +122,7 @@ impl Engine {
 
     /// Takes in the end of a client's connection, and its reason.
     pub(crate) fn client_ended(&mut self, key: ClientKey, reason: CloseReason) {
-        if reason == CloseReason::TooMuchHeld && self.clients[key].identity.is_none() {
+        if reason == CloseReason::TooMuchHeld && self.clients[key].identity().is_none() {
             self.note_refused(key, (Limit::LoginMemory, self.settings.login_memory as u64));
             return self.close_client(key, ClosedFor::Memory, LOGIN_MEMORY_USED_UP);
         }
@@ -479,7 +479,7 @@ impl Engine {
         let place = place.checked_rem(self.clients.len())?;
         let (key, client) = self.clients.iter().nth(place)?;
         // The identities go along as a table, also those that nobody but clients hold.
-        let identity = client.identity.map(|identity| self.logins.identities.hold_again(identity));
+        let identity = client.identity().map(|identity| self.logins.identities.hold_again(identity));
         let outcome = self.freeze_client(now, key).map(|(frozen, aside)| {
             let bytes = bytes_of(&frozen);
             self.thaw_client_at(now, key, &bytes, aside);
@@ -514,7 +514,7 @@ impl Engine {
         if let Some(backend) = client.backend.and_then(|backend| self.servers.get_mut(backend)) {
             backend.leaves_holder();
         }
-        if client.identity.is_some() {
+        if client.identity().is_some() {
             self.views.measures.logged_in -= 1;
         }
         self.client_memory.beyond_share.retain(|holder| holder.key != key);
@@ -543,7 +543,7 @@ impl Engine {
         };
         let client = frozen.thaw(&mut self.common_of_clients(now))?;
         let (id, connection, backend) = (client.id, client.connection, client.backend);
-        let has_logged_in = client.identity.is_some();
+        let has_logged_in = client.identity().is_some();
         let key = self.clients.insert(client);
         self.client_memory.count_session(key, &mut self.clients[key]);
         self.ids.come(id, key);

@@ -260,7 +260,7 @@ impl Client {
             capabilities,
             login: login.freeze(),
             identity: identity.map(|identity| {
-                let frozen = FrozenIdentity::of(identity, common.identities);
+                let frozen = FrozenIdentity::of(identity.id(), common.identities);
                 common.identities.release(identity);
                 frozen
             }),

@@ -34,7 +34,7 @@ use wire::{Capabilities, Command, StatusFlags};
 
 use self::activity::Activity;
 use self::memory::backpressure::Backpressure;
-use crate::accounts::IdentityId;
+use crate::accounts::{IdentityHold, IdentityId};
 use crate::backend::Permit;
 use crate::client::memory::bytes_held::Counted;
 use crate::ids::{BackendKey, ClientKey, ClientRef, Table};
@@ -70,8 +70,8 @@ pub(crate) struct Client {
     state: State,
     pub(crate) capabilities: Capabilities,
     pub(crate) login: ClientLogin,
-    /// Set once the client has logged in.
-    pub(crate) identity: Option<IdentityId>,
+    /// The hold on who it is; set once the client has logged in.
+    identity: Option<IdentityHold>,
     pub(crate) session: ClientSession,
     /// The backend that the client holds, or that runs the client's statement.
     pub(crate) backend: Option<BackendKey>,
@@ -332,6 +332,22 @@ impl Client {
         }
     }
 
+    /// Returns the identity of the client, once the client has logged in.
+    pub(crate) fn identity(&self) -> Option<IdentityId> {
+        self.identity.as_ref().map(IdentityHold::id)
+    }
+
+    /// The client, which is nobody, has logged in as this identity.
+    pub(crate) fn logs_in(&mut self, identity: IdentityHold) {
+        let former = self.identity.replace(identity);
+        debug_assert_eq!(former, None, "it has given up who it was");
+    }
+
+    /// The client is nobody from here on. Returns the hold on who it was, for the caller to give up.
+    pub(crate) fn logs_out(&mut self) -> Option<IdentityHold> {
+        self.identity.take()
+    }
+
     /// Returns the capabilities that are fixed at a connection's login and change what statements do. A backend serves
     /// only clients that agree on them.
     pub(crate) fn class(&self) -> Capabilities {
@@ -340,7 +356,7 @@ impl Client {
 }
 
 /// The flags of [`Client::class`], by what they change: CLIENT_FOUND_ROWS affected rows; LOCAL_FILES whether the server may
-/// ask for files; INTERACTIVE the value of @@wait_timeout; MULTI_RESULTS whether procedures may select (error 1312);
+/// ask for files; INTERACTIVE the value of     pub(crate) fn class(&self)wait_timeout; MULTI_RESULTS whether procedures may select (error 1312);
 /// PS_MULTI_RESULTS whether OUT parameters come in a result of their own; EXTENDED_METADATA the form of column definitions.
 pub(crate) const CLASS: Capabilities = Capabilities(
     Capabilities::FOUND_ROWS.0

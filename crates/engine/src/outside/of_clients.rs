@@ -44,7 +44,7 @@ impl Views {
         identities: &Identities,
     ) {
         self.limit_reached(now, option, limit);
-        let identity = client.identity.map(|identity| identities.identity(identity));
+        let identity = client.identity().map(|identity| identities.identity(identity));
         let user = identity.map(|identity| String::from_utf8_lossy(&identity.user));
         self.refusals.note(Reason::Limit(option), user.as_deref(), &client.peer);
     }

@@ -195,7 +195,7 @@ impl Tables<'_> {
     }
 
     fn client_view(&self, key: ClientKey, client: &Client) -> ClientView {
-        let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
+        let identity = client.identity().map(|identity| self.logins.identities.identity(identity));
         let backend = client.backend.and_then(|backend| self.servers.get(backend));
         let waits = matches!(client.phase(), Phase::Queued | Phase::Following { .. });
         let request = client.request.as_deref();
@@ -267,7 +267,7 @@ impl Tables<'_> {
         BackendView {
             server: self.server_of(backend),
             thread_id: Some(backend.login.thread_id).filter(|&id| id > 0),
-            user: lossy(&self.logins.identities.identity(backend.account.identity).user),
+            user: lossy(&self.logins.identities.identity(backend.account.identity()).user),
             state,
             client: holder.map(|client| client.id),
             in_flight: backend.in_flight.len(),

@@ -7,7 +7,7 @@ use seam::{ConnectionId, Instant, Peer};
 use wire::{Capabilities, StatusFlags};
 
 use crate::accounts::secret::Secret;
-use crate::accounts::{Account, IdentityId};
+use crate::accounts::{Account, IdentityHold};
 use crate::client::Client;
 use crate::client::commands::statements::LentStatement;
 use crate::client::session::priority::Priority;
@@ -44,14 +44,14 @@ impl Guest {
     pub(super) fn as_client(
         &mut self,
         now: Instant,
-        identity: IdentityId,
+        identity: IdentityHold,
         session: SessionHold,
         tickets: u32,
     ) -> Client {
         let mut client = Client::new(self.connection, self.peer, self.id, now);
         client.capabilities = self.capabilities;
         client.login.collation = self.collation;
-        client.identity = Some(identity);
+        client.logs_in(identity);
         client.session.begins(session);
         client.session.aftermath = std::mem::take(&mut self.aftermath);
         client.session.status_told(self.status);

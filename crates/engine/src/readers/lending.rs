@@ -98,7 +98,7 @@ impl Engine {
 
     /// Chooses a place for a client's read that has waited for a replica for so long.
     fn route_for(&self, key: ClientKey, needs: Instant, waited: Duration) -> Route {
-        let identity = self.clients[key].identity.expect("a client with requests has logged in");
+        let identity = self.clients[key].identity().expect("a client with requests has logged in");
         let account = &self.logins.identities.identity(identity).account;
         let primary = self.pool.workers.chosen.get().place;
         self.readers.route(&Asked { now: self.now, needs, waited, account, primary }, &self.settings.reads)
@@ -121,7 +121,7 @@ impl Engine {
         self.client_memory.statements.set(&mut counted, raw.len());
         client.lend(Lent { at: At::Reader(place), since, answer, raw, about, counted });
         let client = &self.clients[key];
-        let identity = client.identity.expect("a client with requests has logged in");
+        let identity = client.identity().expect("a client with requests has logged in");
         let identity = self.logins.identities.identity(identity);
         let session = client.session.id().expect("likewise");
         let mut state = self.sessions.states.state(session).clone();
@@ -448,7 +448,7 @@ impl Engine {
     pub(super) fn take_guest(&mut self, mut guest: Guest) {
         let account = self.servers.primary().own_account(&guest.account).unwrap_or(&guest.account).clone();
         let identity = self.logins.identities.hold(&account, &guest.user, guest.secret.clone());
-        self.logins.identities.came_from(identity, &guest.peer);
+        self.logins.identities.came_from(identity.id(), &guest.peer);
         let session = self.sessions.states.hold(std::mem::take(&mut guest.session));
         let tickets = self.scheduling.scheduler.full_tickets();
         let client = guest.as_client(self.now, identity, session, tickets);

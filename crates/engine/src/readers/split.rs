@@ -123,7 +123,7 @@ impl Splitting<'_> {
         let unlogged: [&[u8]; 2] = [b"sql_log_bin", b"wsrep_on"];
         let is_logged =
             state.is_some_and(|state| !unlogged.iter().any(|&name| state.variables.contains_key(name)));
-        let by_password = client.identity.is_some_and(|identity| {
+        let by_password = client.identity().is_some_and(|identity| {
             self.logins.identities.identity(identity).account.credential.delegated().is_none()
         });
         let is_in_system = state.and_then(|state| state.schema.as_deref()).is_some_and(sql::is_system_schema);

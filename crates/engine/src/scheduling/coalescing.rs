@@ -190,7 +190,7 @@ impl Coalescing<'_> {
         let Some(leader) = self.clients.get(group.leader) else { return false };
         group.lane == request.turn.lane()
             && client.session.id() == leader.session.id()
-            && client.identity == leader.identity
+            && client.identity() == leader.identity()
             && client.capabilities == leader.capabilities
             && client.session.trackers == leader.session.trackers
             && leader.request.as_ref().is_some_and(|first| first.raw == request.raw)
@@ -203,7 +203,7 @@ impl Coalescing<'_> {
         let mut hash = u64::from(client.session.id().map_or(0, |session| session.number()));
         let mut fold = |bits: u64| hash = (hash.rotate_left(5) ^ bits).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         fold(client.capabilities.0);
-        fold(u64::from(client.identity.map_or(0, |identity| identity.number())));
+        fold(u64::from(client.identity().map_or(0, |identity| identity.number())));
         fold(request.turn.lane().map_or(0, |lane| 1 + lane as u64));
         for chunk in request.raw.chunks(8) {
             let mut eight = [0; 8];

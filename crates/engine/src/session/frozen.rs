@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sql::{Classification, LexMode, RowsFound};
 
-use super::statements::{Definition, DefinitionId, Template};
+use super::statements::{Definition, DefinitionHold, DefinitionId, Template};
 use super::{SessionState, SessionTables};
 use crate::server::stored_code::LargeDefinition;
 
@@ -55,7 +55,7 @@ impl FrozenDefinition {
     }
 
     /// Holds it once more; `server` is how the server reads texts where a session does not say otherwise.
-    pub(crate) fn thaw(self, sessions: &mut SessionTables, server: LexMode) -> DefinitionId {
+    pub(crate) fn thaw(self, sessions: &mut SessionTables, server: LexMode) -> DefinitionHold {
         let Self { text, state, parameters, template } = self;
         let session = sessions.states.hold(state);
         let mode = sessions.states.lex_mode(session.id(), server);

@@ -16,6 +16,19 @@ use sql::{Classification, Kind, RowsFound, SessionCall};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DefinitionId(u32);
 
+/// A hold on a stored definition. Whoever gives the hold up gives it to [`SessionTables::release_definition`], and has it no more: nobody
+/// can give up one twice. A hold that nobody has given up is found where holds are counted (`engine/invariants.rs`).
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a hold that nobody gives up keeps its definition for ever"]
+pub(crate) struct DefinitionHold(DefinitionId);
+
+impl DefinitionHold {
+    /// Returns the number of the definition, which says no more than that once the hold is given up.
+    pub(crate) fn id(&self) -> DefinitionId {
+        self.0
+    }
+}
+
 /// The number of a list of types among those of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TypesId(u16);
@@ -54,14 +67,14 @@ pub(crate) struct Template {
 }
 
 impl SessionTables {
-    /// The id of a definition, with one more holder. The definition takes over the hold on its session state.
+    /// Holds a definition. The definition takes over the hold on its session state.
     pub(crate) fn hold_definition(
         &mut self,
         held: SessionHold,
         text: Rc<[u8]>,
         parameters: u16,
         template: Template,
-    ) -> DefinitionId {
+    ) -> DefinitionHold {
         let (definition, unused) = self.definitions.hold(held, text, parameters, template);
         if let Some(session) = unused {
             self.states.release(session);
@@ -69,7 +82,8 @@ impl SessionTables {
         definition
     }
 
-    pub(crate) fn release_definition(&mut self, definition: DefinitionId) {
+    /// Gives up one hold on a definition, and with the last one the definition's own hold on its session state.
+    pub(crate) fn release_definition(&mut self, definition: DefinitionHold) {
         if let Some(session) = self.definitions.release(definition) {
             self.states.release(session);
         }
@@ -136,15 +150,15 @@ pub(crate) struct Definitions {
 }
 
 impl Definitions {
-    /// The id of a definition, with one more holder. The definition takes over the hold on its session state, which comes back for the
-    /// caller to release where the definition was there already.
+    /// Holds a definition. The definition takes over the hold on its session state, which comes back for the caller to release where the
+    /// definition was there already.
     fn hold(
         &mut self,
         held: SessionHold,
         text: Rc<[u8]>,
         parameters: u16,
         template: Template,
-    ) -> (DefinitionId, Option<SessionHold>) {
+    ) -> (DefinitionHold, Option<SessionHold>) {
         let name = (held.id(), text);
         if let Some(&id) = self.ids.get(&name) {
             return (self.hold_again(id), Some(held));
@@ -157,17 +171,17 @@ impl Definitions {
         let index = self.entries.insert(definition);
         let id = DefinitionId(u32::try_from(index).expect("fewer definitions than memory has bytes"));
         self.ids.insert(name, id);
-        (id, None)
+        (DefinitionHold(id), None)
     }
 
-    /// Adds a holder to a definition that is held already.
-    pub(crate) fn hold_again(&mut self, id: DefinitionId) -> DefinitionId {
+    /// Holds a definition once more that is held already.
+    pub(crate) fn hold_again(&mut self, id: DefinitionId) -> DefinitionHold {
         self.entries[id.0 as usize].holders += 1;
-        id
+        DefinitionHold(id)
     }
 
     /// Gives up one hold on a definition. The last one frees the definition, and gets back the session state to release.
-    fn release(&mut self, id: DefinitionId) -> Option<SessionHold> {
+    fn release(&mut self, DefinitionHold(id): DefinitionHold) -> Option<SessionHold> {
         let entry = &mut self.entries[id.0 as usize];
         entry.holders -= 1;
         if entry.holders > 0 {
@@ -189,7 +203,7 @@ impl Definitions {
         self.text_bytes += self.types_bytes(id);
     }
 
-    /// The client has it no more, and gives its hold of the definition back next.
+    /// The client has it no more, and gives up its hold on the definition next.
     pub(super) fn client_statement_removed(&mut self, id: DefinitionId) {
         self.text_bytes -= self.types_bytes(id);
     }
@@ -259,7 +273,7 @@ mod tests {
         let (first, unused) = definitions.hold(session(), (*b"SELECT ?").into(), 1, template());
         assert_eq!(unused, None);
         let (second, unused) = definitions.hold(session(), (*b"SELECT ?").into(), 1, template());
-        assert_eq!((first, unused), (second, Some(session())));
+        assert_eq!((&first, unused), (&second, Some(session())));
         let (other, _) = definitions.hold(session(), (*b"SELECT 2").into(), 0, template());
         assert!(other != first && definitions.len() == 2 && definitions.text_bytes() == 16);
         assert_eq!(definitions.release(first), None);
@@ -271,7 +285,8 @@ mod tests {
     fn types_are_shared_up_to_a_bound() {
         let (mut sessions, mut definitions) = (Sessions::default(), Definitions::default());
         let session = sessions.hold(SessionState::default());
-        let (id, _) = definitions.hold(session, (*b"SELECT ?").into(), 1, template());
+        let (held, _) = definitions.hold(session, (*b"SELECT ?").into(), 1, template());
+        let id = held.id();
         let first = definitions.types(id, &[8, 0], 1 << 20);
         assert!(Rc::ptr_eq(&first, &definitions.types(id, &[8, 0], 1 << 20)));
         for kind in 0..200 {
@@ -279,7 +294,7 @@ mod tests {
         }
         assert_eq!(definitions.get(id).types.len(), MOST_TYPES);
         assert_eq!(definitions.text_bytes(), 8 + 2 * MOST_TYPES);
-        assert!(definitions.release(id).is_some());
+        assert!(definitions.release(held).is_some());
         assert_eq!(definitions.text_bytes(), 0);
     }
 
@@ -287,7 +302,8 @@ mod tests {
     fn types_of_clients_statements_are_bounded_too() {
         let (mut sessions, mut definitions) = (Sessions::default(), Definitions::default());
         let session = sessions.hold(SessionState::default());
-        let (id, _) = definitions.hold(session, (*b"SELECT ?").into(), 100, template());
+        let (held, _) = definitions.hold(session, (*b"SELECT ?").into(), 100, template());
+        let id = held.id();
         definitions.client_statement_added(id);
         assert_eq!(definitions.text_bytes(), 8 + 200);
         assert_eq!(*definitions.types(id, &[8; 200], 8 + 200), [8; 200]);
@@ -295,7 +311,7 @@ mod tests {
         definitions.types(id, &[8; 200], 8 + 400);
         assert!(definitions.types_id(id, &[8; 200]).is_some());
         definitions.client_statement_removed(id);
-        assert!(definitions.release(id).is_some());
+        assert!(definitions.release(held).is_some());
         assert_eq!(definitions.text_bytes(), 0);
     }
 }

@@ -170,7 +170,7 @@ impl Engine {
             return;
         }
         let Some(client) = self.clients.get(client) else { return };
-        let user = client.identity.map(|identity| &*self.logins.identities.identity(identity).user);
+        let user = client.identity().map(|identity| &*self.logins.identities.identity(identity).user);
         let session = client.session.id().map(|session| self.sessions.states.state(session));
         let schema = session.and_then(|session| session.schema.as_deref());
         self.views.tallies.note(user.unwrap_or_default(), schema.unwrap_or_default(), took);

@@ -332,22 +332,22 @@ impl Engine {
         password: Arc<Password>,
         (origin, turn): (Origin, Option<AccountConnection>),
     ) {
-        let asked = self.authentication().identity_to_ask(client, &password);
-        let Some((identity, question, collation)) = asked else {
+        let Some((held, question, collation)) = self.authentication().identity_to_ask(client, &password)
+        else {
             // Gone since: whoever looks again finds no such account.
             self.pool.workers.places.give(self.pool.worker);
             return self.judge_claim(client, LoginAnswer::Nonsense);
         };
         let (server, class) = (self.servers.primary().key, self.clients[client.key].class());
-        self.building().open(server, Some(AsWhom { identity, class, collation }), origin);
+        self.building().open(server, Some(AsWhom { identity: held.id(), class, collation }), origin);
         self.logins.claims.asks(self.io.last_name(), Claim { client, guest, password, question }, turn);
         // The backend alone holds it.
-        self.release_identity(identity);
+        self.release_identity(held);
     }
 
     /// Lets a client in, since the server has taken its password: the backend is its account's now. False where that has gone with the claim.
     fn claim_proved(&mut self, backend: BackendKey) -> bool {
-        let (token, claimed) = (self.servers[backend].token, self.servers[backend].account.identity);
+        let (token, claimed) = (self.servers[backend].token, self.servers[backend].account.identity());
         let Some((client, answer)) = self.authentication().claim_proved(token) else { return true };
         self.judge_claim(client, answer);
         let Some(identity) = self.authentication().identity_proved(client, claimed) else {
@@ -355,8 +355,8 @@ impl Engine {
             self.quit_backend(backend);
             return false;
         };
-        self.servers[backend].account.identity = self.logins.identities.hold_again(identity);
-        self.release_identity(claimed);
+        let claim = std::mem::replace(&mut self.servers[backend].account.identity, identity);
+        self.release_identity(claim);
         true
     }
 

@@ -119,7 +119,7 @@ impl LoggingIn<'_> {
                 message: String::from_utf8_lossy(&message).into_owned(),
             }),
             LoginOutcome::Withheld(why) => {
-                let user = &self.logins.identities.identity(self.servers[key].account.identity).user;
+                let user = &self.logins.identities.identity(self.servers[key].account.identity()).user;
                 if let Some(event) = self.servers.of_mut(key).note_withheld(self.now, user, why) {
                     self.views.event(event);
                 }
@@ -162,7 +162,7 @@ impl LoggingIn<'_> {
             return Err(ServerRefusal { code: 0, message });
         }
         let backend = &self.servers[key];
-        let account = &self.logins.identities.identity(backend.account.identity).account;
+        let account = &self.logins.identities.identity(backend.account.identity()).account;
         let expected = [account.user.as_slice(), b"@", account.host.as_bytes()].concat();
         if found.eq_ignore_ascii_case(&expected) {
             return Ok(());
@@ -185,7 +185,7 @@ impl LoggingIn<'_> {
         let has_role = answer.map(|role| role.is_some_and(is_role));
         backend.login.has_no_role = has_role.map_or(!has_roles, |has_role| !has_role);
         if let Some(has_role) = has_role {
-            self.logins.identities.note_role(backend.account.identity, has_role);
+            self.logins.identities.note_role(backend.account.identity(), has_role);
         }
         has_role == Some(true)
     }
@@ -200,7 +200,7 @@ impl LoggingIn<'_> {
             server.full = None;
         }
         let backend = &mut server.backends[key];
-        let identity = backend.account.identity;
+        let identity = backend.account.identity();
         self.logins.identities.has_one_more(identity, self.now);
         let full_accounts = &self.pool.workers.users.full_accounts;
         if full_accounts.any() {

@@ -118,13 +118,13 @@ impl RefusedLogins<'_> {
     /// Returns the reason for which a backend's login was refused. For want of room the account is left alone for a while.
     pub(in crate::backend) fn reason(&mut self, key: BackendKey, refusal: &ServerRefusal) -> Reason {
         let backend = &self.servers[key];
-        let identity = backend.account.identity;
+        let identity = backend.account.identity();
         // Those that there are go on, as logged-in connections do; others wait for them, or for the server to take more.
         if refusal.code == SERVER_FULL {
             return Reason::ServerIsFull(backend.opened.origin);
         }
         let has_others = self.servers.of(key).backends.iter().any(|(_, other)| {
-            other.is_ready() && other.account.identity == identity && !other.place.is_former()
+            other.is_ready() && other.account.identity() == identity && !other.place.is_former()
         });
         if !(refusal.has_room_soon() || has_others) {
             return Reason::Account(identity);
@@ -181,7 +181,7 @@ impl RefusedLogins<'_> {
             return Vec::new();
         }
         let waits = |client: &Client| {
-            client.identity == Some(identity)
+            client.identity() == Some(identity)
                 && client.backend.is_none()
                 && matches!(client.phase(), ClientPhase::Queued | ClientPhase::Following { .. })
         };
@@ -207,7 +207,7 @@ mod tests {
         let mut engine = engine(1, Settings::default());
         let server = engine.servers.primary().key;
         let keys = open_backends(&mut engine, &[server; 2]);
-        let identity = engine.servers[keys[0]].account.identity;
+        let identity = engine.servers[keys[0]].account.identity();
         assert_eq!(engine.refused_logins().reason(keys[0], &refusal(1045)), Reason::Account(identity));
         assert!(engine.logins.identities.refused_until(identity).is_none());
         let full = engine.refused_logins().reason(keys[0], &refusal(1226));

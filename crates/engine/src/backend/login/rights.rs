@@ -65,7 +65,7 @@ impl Server {
             backend.account.rights = backend.account.rights.judged(seen);
             // One that cannot be replaced by another serves those who were logged in before, as connections of their own would.
             let may_log_in_again = || {
-                accounts.is_some_and(|accounts| identities.lets_in(backend.account.identity, accounts, now))
+                accounts.is_some_and(|accounts| identities.lets_in(backend.account.identity(), accounts, now))
             };
             if backend.account.rights != BackendRights::Doubtful || !may_log_in_again() {
                 continue;

@@ -43,7 +43,7 @@ impl Server {
         let key = self.idle[place];
         let backend = &self.backends[key];
         let serves = backend.opened.affinity_until.is_some_and(|until| until > now);
-        serves.then(|| (key, affinity.first(backend.account.identity, waits)))
+        serves.then(|| (key, affinity.first(backend.account.identity(), waits)))
     }
 }
 
@@ -62,7 +62,7 @@ impl Servers {
         if !affinity.is_wanted(now) {
             return affinity.clear();
         }
-        let Some(account) = client.identity else { return };
+        let Some(account) = client.identity() else { return };
         if lane == Lane::Low && need == Need::Any {
             affinity.add(account, key, clients.len());
         }

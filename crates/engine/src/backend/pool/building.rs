@@ -53,7 +53,7 @@ impl Client {
     /// Returns the login of backends for the client's statements; `None` before the client has logged in itself.
     pub(in crate::backend) fn as_whom(&self) -> Option<AsWhom> {
         let (class, collation) = (self.class(), self.login.collation);
-        self.identity.map(|identity| AsWhom { identity, class, collation })
+        self.identity().map(|identity| AsWhom { identity, class, collation })
     }
 }
 
@@ -61,7 +61,7 @@ impl Backend {
     /// Returns the login by which the backend has come.
     pub(in crate::backend) fn as_whom(&self) -> AsWhom {
         let (class, collation) = (self.login.class, self.login.collation);
-        AsWhom { identity: self.account.identity, class, collation }
+        AsWhom { identity: self.account.identity(), class, collation }
     }
 }
 
@@ -192,7 +192,7 @@ impl Building<'_> {
         backend.opened.unproved = unproved;
         backend.connection = Some(connection);
         backend.state.log_in(ServerLogin::new(credentials));
-        let address = self.logins.identities.identity(backend.account.identity).address;
+        let address = self.logins.identities.identity(backend.account.identity()).address;
         let server = self.servers.of_mut(key);
         let header = server.proxy_header(self.settings, address);
         server.put_to_backend(key, &header);
@@ -201,7 +201,7 @@ impl Building<'_> {
     /// Returns the credentials by which a backend logs in on its server.
     fn credentials_of(&self, server: ServerKey, backend: &Backend) -> Credentials {
         let server = &self.servers[server];
-        let identity = self.logins.identities.identity(backend.account.identity);
+        let identity = self.logins.identities.identity(backend.account.identity());
         let account = &identity.account;
         // Its plugin may have changed since somebody logged in; for a change of account, which is more frequent, it is not looked up.
         let accounts = server.facts.as_ref().map(|facts| &facts.accounts).filter(|_| !backend.is_changing());
@@ -236,22 +236,22 @@ impl Building<'_> {
         server.dirty.retain(|&dirty| dirty != key);
         match backend.account.successor {
             Successor::OtherWorker => {
-                self.logins.identities.left_to_another(backend.account.identity, self.now);
+                self.logins.identities.left_to_another(backend.account.identity(), self.now);
             }
             Successor::Here(identity) => self.logins.identities.room_comes(identity, self.now),
             // A login counts for the account like a backend that stands: one that fails leaves its room, too.
             Successor::Anybody => {
-                let (identity, identities) = (backend.account.identity, &mut self.logins.identities);
+                let (identity, identities) = (backend.account.identity(), &mut self.logins.identities);
                 identities.one_has_ended(identity, self.now);
                 identities.has_room(&identities.name(identity), self.now);
                 self.pool.tell_of_room(self.now, identities, identity);
             }
             Successor::Nobody => {}
         }
-        if self.logins.release(backend.account.identity) {
-            self.servers.forget_identity(backend.account.identity);
-        }
         let Backend { token, connection, login, session, account, .. } = backend;
+        if let Some(gone) = self.logins.release(account.identity) {
+            self.servers.forget_identity(gone);
+        }
         let BackendSession { held, multi_statements, diagnostics_area, .. } = session;
         self.sessions.states.release(held);
         TakenOut {

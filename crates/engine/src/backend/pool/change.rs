@@ -85,7 +85,7 @@ impl Server {
         let to = identities.identity(identity);
         let interactive = facts.is_mariadb() && class.contains(Capabilities::INTERACTIVE);
         let under_way =
-            |(_, other): (BackendKey, &Backend)| other.account.identity == identity && other.is_changing();
+            |(_, other): (BackendKey, &Backend)| other.account.identity() == identity && other.is_changing();
         // What COM_CHANGE_USER undoes on a server that is neither MySQL nor MariaDB is not known.
         settings.change_accounts
             && facts.has_trackers()
@@ -120,7 +120,7 @@ impl Servers {
         if !backend.is_changing() {
             return false;
         }
-        let user = &identities.identity(backend.account.identity).user;
+        let user = &identities.identity(backend.account.identity()).user;
         self.of_mut(key).opening.failed_changes.add(now, user);
         true
     }
@@ -129,7 +129,7 @@ impl Servers {
 impl Logins {
     /// Returns the reason of the loss of a backend that was to change its account.
     pub(in crate::backend) fn failure_of_change(&self, backend: &Backend, reason: &str) -> String {
-        let user = String::from_utf8_lossy(&self.identities.identity(backend.account.identity).user);
+        let user = String::from_utf8_lossy(&self.identities.identity(backend.account.identity()).user);
         format!("it could not become one of '{user}' by COM_CHANGE_USER: {reason}")
     }
 }

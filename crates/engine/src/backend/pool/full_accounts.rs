@@ -19,7 +19,7 @@ impl Server {
     /// The number of backends of this identity that [pass](Backend::passes) from client to client.
     pub(crate) fn passing_backends(&self, identity: IdentityId, clients: &Table<ClientKey, Client>) -> usize {
         let counts = |backend: &Backend| {
-            backend.is_ready() && backend.account.identity == identity && backend.passes(clients)
+            backend.is_ready() && backend.account.identity() == identity && backend.passes(clients)
         };
         self.backends.iter().filter(|(_, backend)| counts(backend)).count()
     }
@@ -64,9 +64,9 @@ impl Pool {
         }
         let backend = &server.backends[key];
         let account = &backend.account;
-        let passing = server.passing_backends(account.identity, clients);
+        let passing = server.passing_backends(account.identity(), clients);
         let (times, costs) = ((account.held_since, backend.since), server.opening.costs_of_room());
         let free = Free::new(self.worker, passing, is_needed, times, costs);
-        full_accounts.recipient(now, &identities.name(account.identity), free)
+        full_accounts.recipient(now, &identities.name(account.identity()), free)
     }
 }

@@ -20,7 +20,7 @@ impl SessionTables {
     /// Says whether a backend can serve a client: same user, same capabilities. A schema can be changed but not be unset.
     pub(in crate::backend) fn fits(&self, backend: &Backend, client: &Client) -> bool {
         let has_schema = |session| self.states.state(session).schema.is_some();
-        Some(backend.account.identity) == client.identity
+        Some(backend.account.identity()) == client.identity()
             && backend.login.class == client.class()
             && (!has_schema(backend.session.id()) || client.session.id().is_some_and(has_schema))
     }
@@ -79,12 +79,12 @@ impl Servers {
         identities: &Identities,
     ) -> Vec<BackendKey> {
         let is_needless = |&key: &BackendKey| {
-            let (since, identity) = (self[key].since, self[key].account.identity);
+            let (since, identity) = (self[key].since, self[key].account.identity());
             now.since(since) > settings.backend_idle_timeout
                 // Looked at for few: accounts' rights seldom change.
                 || (identities.is_former(identity) && {
                     let backends = self.backends();
-                    let own = backends.filter(|(_, backend)| backend.account.identity == identity);
+                    let own = backends.filter(|(_, backend)| backend.account.identity() == identity);
                     identities.holders(identity) == own.count()
                 })
         };
@@ -170,7 +170,7 @@ impl Resting<'_> {
     pub(in crate::backend) fn next_of_wanted_account(&mut self) -> Option<BackendKey> {
         while let Some(account) = self.pool.next_wanted_account(self.now) {
             let is_of =
-                |key: &BackendKey| self.identities.name(self.servers[*key].account.identity) == account;
+                |key: &BackendKey| self.identities.name(self.servers[*key].account.identity()) == account;
             let idle: Vec<_> = self.servers.idle().filter(is_of).collect();
             for key in idle {
                 // What nothing has run on yet is there for a statement that waits for a permit.
@@ -189,7 +189,7 @@ impl Resting<'_> {
         let server = self.servers.of(key);
         let (identities, clients) = (self.identities, self.clients);
         let recipient = self.pool.gets_room_of(self.now, (server, key), identities, clients, needed);
-        let identity = server.backends[key].account.identity;
+        let identity = server.backends[key].account.identity();
         let account = || identities.name(identity);
         let (worker, account) = match recipient {
             Recipient::Nobody => return false,
@@ -211,9 +211,9 @@ impl Resting<'_> {
 
     /// Says whether a KILL waits for a backend of this one's user.
     fn is_awaited_by_kill(&self, key: BackendKey) -> bool {
-        let wanted = self.orders.victims(self.clients).filter_map(|victim| victim.identity);
+        let wanted = self.orders.victims(self.clients).filter_map(|victim| victim.identity());
         let mut wanted = wanted.chain(self.scheduling.users_of_abandoned(self.servers));
-        wanted.any(|identity| identity == self.servers[key].account.identity)
+        wanted.any(|identity| identity == self.servers[key].account.identity())
     }
 
     /// Says whether there are more backends than the server has room for. An urgent statement may have one more, and uses it first.

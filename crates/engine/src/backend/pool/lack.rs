@@ -122,7 +122,7 @@ impl WhyNoBackend<'_> {
     pub(in crate::backend) fn lack_of(&self, client: &Client, logins: &Logins) -> Lack {
         let lack = self.lack(self.servers.serving(client));
         let identities = &logins.identities;
-        let full = client.identity.filter(|&identity| identities.was_full(identity));
+        let full = client.identity().filter(|&identity| identities.was_full(identity));
         match full.filter(|_| lack.limit.is_some() && !self.pool.workers.places.are_full()) {
             Some(identity) => {
                 let account = identities.identity(identity).account.shown();
@@ -134,7 +134,7 @@ impl WhyNoBackend<'_> {
 
     /// Returns the reason for which a client's statement was held up: its user uses as many backends as it may.
     pub(in crate::backend) fn held_up(&self, client: &Client, logins: &Logins) -> Lack {
-        let identity = client.identity.expect("it has a user");
+        let identity = client.identity().expect("it has a user");
         let backends = logins.identities.usage(identity, &self.pool.workers.users).backends();
         let user = String::from_utf8_lossy(&logins.identities.identity(identity).account.user);
         let percent = self.settings.user_backends_share;

@@ -30,7 +30,7 @@ impl MovingBackends<'_> {
         let place = place.checked_rem(self.servers.backends().count())?;
         let (key, backend) = self.servers.backends().nth(place)?;
         // The identities go along as a table.
-        let identity = self.logins.identities.hold_again(backend.account.identity);
+        let identity = self.logins.identities.hold_again(backend.account.identity());
         let outcome = self.freeze(key).map(|(frozen, idle_at)| {
             let bytes = bytes_of(&frozen);
             self.thaw_at(key, &bytes, idle_at);
@@ -39,8 +39,8 @@ impl MovingBackends<'_> {
             assert_eq!(again, frozen, "nothing of a backend is lost");
             self.thaw_at(key, &bytes, idle_at);
         });
-        if self.logins.release(identity) {
-            self.servers.forget_identity(identity);
+        if let Some(gone) = self.logins.release(identity) {
+            self.servers.forget_identity(gone);
         }
         Some(outcome)
     }

@@ -72,7 +72,7 @@ impl Servers {
 
     /// Notes that a client's statement is the first in need and finds no backend. Returns for how long its login has had none.
     pub(in crate::backend) fn note_lack(&mut self, now: Instant, client: &Client) -> Duration {
-        let Some(identity) = client.identity else { return Duration::ZERO };
+        let Some(identity) = client.identity() else { return Duration::ZERO };
         let server = self.serving(client);
         let since = self[server].opening.lacks(now, (identity, client.class()));
         now.since(since)
@@ -80,7 +80,7 @@ impl Servers {
 
     /// Notes that a client's statement starts on a backend of its own.
     pub(in crate::backend) fn note_served(&mut self, backend: BackendKey, client: &Client) {
-        if let Some(identity) = client.identity {
+        if let Some(identity) = client.identity() {
             self.of_mut(backend).opening.served((identity, client.class()));
         }
     }
@@ -151,7 +151,7 @@ impl TakingPlaces<'_> {
         if self.servers.serving(client) != to_come.server {
             return None;
         }
-        let login = client.identity.map(|identity| (identity, client.class()))?;
+        let login = client.identity().map(|identity| (identity, client.class()))?;
         let fits = |&own: &BackendKey| self.parties.sessions.fits(&self.servers[own], client);
         if let Some(own) = to_come.backends.iter().position(fits) {
             to_come.backends.swap_remove(own);
@@ -232,10 +232,10 @@ impl TakingPlaces<'_> {
         let server = &mut self.servers[to_come.server];
         let account = &logins.identities.identity(login.0).account;
         let is_of_account = |backend: &Backend| {
-            let other = &logins.identities.identity(backend.account.identity).account;
+            let other = &logins.identities.identity(backend.account.identity()).account;
             (&other.user, &other.host) == (&account.user, &account.host)
         };
-        let is_own = |backend: &Backend| (backend.account.identity, backend.login.class) == login;
+        let is_own = |backend: &Backend| (backend.account.identity(), backend.login.class) == login;
         // What comes for a statement in front of this one is not among those to come any more.
         let may_be_taken = |&&key: &&BackendKey| {
             let backend = &server.backends[key];
@@ -269,7 +269,7 @@ impl TakingPlaces<'_> {
         login: Login,
     ) -> Result<(), Option<FullAccount>> {
         let (identity, class) = login;
-        let fits = |backend: &Backend| backend.account.identity == identity && backend.login.class == class;
+        let fits = |backend: &Backend| backend.account.identity() == identity && backend.login.class == class;
         let under_way =
             self.servers[server].backends.iter().any(|(_, backend)| !backend.is_ready() && fits(backend));
         if under_way || !self.may_connect(server) {
@@ -300,7 +300,7 @@ impl TakingPlaces<'_> {
     fn room_of(&self, server: ServerKey, identity: IdentityId) -> AccountRoom {
         let Parties { now, logins, pool, .. } = self.parties;
         let (identities, server) = (&logins.identities, &self.servers[server]);
-        let comes = |backend: &Backend| !backend.is_ready() && backend.account.identity == identity;
+        let comes = |backend: &Backend| !backend.is_ready() && backend.account.identity() == identity;
         let come = || server.backends.iter().filter(|(_, backend)| comes(backend)).count();
         if identities.has_no_room(identity, now) {
             AccountRoom::None { is_known: true }
@@ -343,7 +343,7 @@ mod tests {
         engine.servers[primary].put_idle(backend);
         engine.clients[client_key(2)].capabilities = Capabilities::FOUND_ROWS;
         engine.now = engine.now + LONGEST_WAIT;
-        let identity = engine.servers[backend].account.identity;
+        let identity = engine.servers[backend].account.identity();
         engine.logins.identities.takes_no_more(identity, engine.now, false);
         engine
     }
@@ -378,7 +378,7 @@ mod tests {
         engine.servers[backend].since = engine.now;
         let [own, other] = [0, 2].map(|number| {
             let client = &engine.clients[client_key(number)];
-            (client.identity.unwrap(), client.class())
+            (client.identity().unwrap(), client.class())
         });
         let mut taking = engine.taking_places();
         assert_eq!(taking.may_open_urgently(primary, own), Err(None), "it has one");
@@ -393,7 +393,7 @@ mod tests {
     #[test]
     fn a_statement_that_is_not_the_first_is_looked_at_again_when_the_server_may_be_asked() {
         let mut engine = with_full_account();
-        let (now, identity) = (engine.now, engine.clients[client_key(0)].identity.unwrap());
+        let (now, identity) = (engine.now, engine.clients[client_key(0)].identity().unwrap());
         engine.logins.identities.one_has_ended(identity, now);
         assert!(matches!(places(&mut engine, &[2])[..], [None]));
         let soon = engine.logins.identities.refused_until(identity).unwrap();
@@ -406,7 +406,7 @@ mod tests {
     fn an_account_that_has_taken_several_again_is_asked_for_several_at_a_time() {
         let mut engine = with_full_account();
         let primary = engine.servers.primary().key;
-        let identity = engine.clients[client_key(0)].identity.unwrap();
+        let identity = engine.clients[client_key(0)].identity().unwrap();
         let idle = engine.servers[primary].idle[0];
         engine.servers.primary_mut().idle.remove(idle);
         // Those for the first client that come, and as many others as nobody waits for.

@@ -86,7 +86,7 @@ impl Scheduling {
 impl Client {
     /// Returns the account and state of reads that its own follow as they are.
     pub(in crate::backend) fn sharers(&self) -> Option<Sharers> {
-        Some((self.identity?, self.session.id()?))
+        Some((self.identity()?, self.session.id()?))
     }
 }
 
@@ -239,7 +239,7 @@ impl SharedReads<'_> {
             .iter()
             .next_back()
             .filter(|_| self.parties.pool.is_to_leave_a_backend())
-            .or_else(|| self.leaving_of_account(server, client.identity?));
+            .or_else(|| self.leaving_of_account(server, client.identity()?));
         for candidate in candidates.filter(|&key| Some(key) != leaving) {
             let backend = &self.servers[candidate];
             // One that has not answered for so long may be waiting for a lock: nobody should queue behind it.

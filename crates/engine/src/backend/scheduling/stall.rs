@@ -177,7 +177,7 @@ impl Scheduling {
         identities: &Identities,
     ) -> bool {
         let keys = self.scheduler.some_short(LOOKED_AT);
-        let mut users = keys.iter().filter_map(|&client| clients[client].identity);
+        let mut users = keys.iter().filter_map(|&client| clients[client].identity());
         users.any(|identity| identities.usage(identity, &pool.workers.users).backends() == 0)
     }
 

@@ -4,7 +4,7 @@ pub(crate) mod frozen;
 
 use std::collections::BTreeMap;
 
-use crate::session::statements::{DefinitionId, TypesId};
+use crate::session::statements::{DefinitionHold, DefinitionId, TypesId};
 
 /// The statements that are prepared on a backend, by their definitions and the clients that they serve.
 #[derive(Debug, Default)]
@@ -27,12 +27,28 @@ pub(crate) enum Serves {
     Own(u32),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Entry {
+    held: DefinitionHold,
     /// The server's number for the statement.
     id: u32,
     used: u64,
     had_cursor: bool,
+}
+
+/// A statement that has been taken out, and that the server is to close.
+#[derive(Debug, PartialEq)]
+#[must_use = "it stays on the server, and its definition with it"]
+pub(crate) struct Removed {
+    pub(super) held: DefinitionHold,
+    /// The server's number for the statement.
+    pub(super) id: u32,
+}
+
+impl From<Entry> for Removed {
+    fn from(Entry { held, id, .. }: Entry) -> Self {
+        Self { held, id }
+    }
 }
 
 impl Prepared {
@@ -67,37 +83,37 @@ impl Prepared {
         self.statements.get(&(definition, serves)).is_some_and(|entry| entry.had_cursor)
     }
 
-    /// Notes that a statement has been prepared. Returns the server's number of the statement in the same place before.
-    pub(crate) fn insert(&mut self, definition: DefinitionId, serves: Serves, id: u32) -> Option<u32> {
+    /// Notes that a statement has been prepared. Returns the one in the same place before.
+    pub(crate) fn insert(&mut self, held: DefinitionHold, serves: Serves, id: u32) -> Option<Removed> {
         self.uses += 1;
-        let entry = Entry { id, used: self.uses, had_cursor: false };
-        self.statements.insert((definition, serves), entry).map(|before| before.id)
+        let place = (held.id(), serves);
+        let entry = Entry { held, id, used: self.uses, had_cursor: false };
+        self.statements.insert(place, entry).map(Removed::from)
     }
 
-    /// Takes a statement out, and returns the server's number for it.
-    pub(crate) fn remove(&mut self, definition: DefinitionId, serves: Serves) -> Option<u32> {
-        self.statements.remove(&(definition, serves)).map(|entry| entry.id)
+    /// Takes a statement out.
+    pub(crate) fn remove(&mut self, definition: DefinitionId, serves: Serves) -> Option<Removed> {
+        self.statements.remove(&(definition, serves)).map(Removed::from)
     }
 
-    /// Has a statement serve other executions from now on. Where there is a statement for these already, returns the server's number of
-    /// the surplus one: it has to be closed.
-    pub(crate) fn turn(&mut self, definition: DefinitionId, from: Serves, to: Serves) -> Option<u32> {
+    /// Has a statement serve other executions from now on. Returns it where there is a statement for these already.
+    pub(crate) fn turn(&mut self, definition: DefinitionId, from: Serves, to: Serves) -> Option<Removed> {
         if from == to {
             return None;
         }
         let entry = self.statements.remove(&(definition, from))?;
         if self.has(definition, to) {
-            return Some(entry.id);
+            return Some(entry.into());
         }
         self.statements.insert((definition, to), entry);
         None
     }
 
     /// Takes out the statement that was used longest ago, of those that are not a client's own.
-    pub(crate) fn remove_oldest(&mut self) -> Option<(DefinitionId, u32)> {
+    pub(crate) fn remove_oldest(&mut self) -> Option<Removed> {
         let common = self.statements.iter().filter(|((_, serves), _)| !serves.is_own());
         let (&(definition, serves), _) = common.min_by_key(|(_, entry)| entry.used)?;
-        self.remove(definition, serves).map(|id| (definition, id))
+        self.remove(definition, serves)
     }
 
     /// Returns the number of statements that are not a client's own.
@@ -105,9 +121,9 @@ impl Prepared {
         self.statements.keys().filter(|(_, serves)| !serves.is_own()).count()
     }
 
-    /// Takes all statements out, since the connection has been reset or is gone. Returns the definition of each.
-    pub(crate) fn clear(&mut self) -> Vec<DefinitionId> {
-        std::mem::take(&mut self.statements).into_keys().map(|(definition, _)| definition).collect()
+    /// Takes all statements out, since the connection has been reset or is gone. Returns the hold on the definition of each.
+    pub(crate) fn clear(&mut self) -> impl ExactSizeIterator<Item = DefinitionHold> + use<> {
+        std::mem::take(&mut self.statements).into_values().map(|entry| entry.held)
     }
 
     /// Returns the number of statements.
@@ -135,50 +151,64 @@ mod tests {
     use crate::session::statements::Template;
     use crate::session::{SessionState, SessionTables};
 
-    fn definitions() -> [DefinitionId; 3] {
-        let mut sessions = SessionTables::default();
-        [&b"SELECT 1"[..], b"SELECT 2", b"SELECT 3"].map(|text| {
-            let statement = Classification::none();
-            let template = Template::plain(statement);
-            let session = sessions.states.hold(SessionState::default());
-            sessions.hold_definition(session, text.into(), 0, template)
-        })
+    /// What a test does with the statements of three definitions.
+    #[derive(Default)]
+    struct Bench {
+        sessions: SessionTables,
+        prepared: Prepared,
+    }
+
+    impl Bench {
+        fn new() -> (Self, [DefinitionId; 3]) {
+            let mut bench = Self::default();
+            let definitions = [&b"SELECT 1"[..], b"SELECT 2", b"SELECT 3"].map(|text| {
+                let template = Template::plain(Classification::none());
+                let session = bench.sessions.states.hold(SessionState::default());
+                // Nobody gives this one up: the definitions stay until the end of the test.
+                bench.sessions.hold_definition(session, text.into(), 0, template).id()
+            });
+            (bench, definitions)
+        }
+
+        /// Returns the server's number of the statement before.
+        fn insert(&mut self, definition: DefinitionId, serves: Serves, id: u32) -> Option<u32> {
+            let held = self.sessions.definitions.hold_again(definition);
+            self.prepared.insert(held, serves, id).map(|before| before.id)
+        }
+
+        fn turn(&mut self, definition: DefinitionId, from: Serves, to: Serves) -> Option<u32> {
+            self.prepared.turn(definition, from, to).map(|surplus| surplus.id)
+        }
+
+        fn remove_oldest(&mut self) -> Option<(DefinitionId, u32)> {
+            self.prepared.remove_oldest().map(|oldest| (oldest.held.id(), oldest.id))
+        }
     }
 
     #[test]
     fn the_one_used_longest_ago_goes_first() {
-        let [one, two, three] = definitions();
-        let mut prepared = Prepared::default();
+        let (mut bench, [one, two, three]) = Bench::new();
         for (id, definition) in [(11, one), (12, two), (13, three)] {
-            assert_eq!(prepared.insert(definition, Serves::All, id), None);
+            assert_eq!(bench.insert(definition, Serves::All, id), None);
         }
-        assert_eq!(prepared.find(one, Serves::All), Some(11));
-        assert_eq!(
-            prepared.insert(two, Serves::All, 14),
-            Some(12),
-            "a new one takes the place of the old one"
-        );
-        assert_eq!(prepared.remove_oldest(), Some((three, 13)));
-        assert_eq!(prepared.remove_oldest(), Some((one, 11)));
-        assert_eq!((prepared.common(), prepared.find(three, Serves::All)), (1, None));
+        assert_eq!(bench.prepared.find(one, Serves::All), Some(11));
+        assert_eq!(bench.insert(two, Serves::All, 14), Some(12), "a new one takes the place of the old one");
+        assert_eq!(bench.remove_oldest(), Some((three, 13)));
+        assert_eq!(bench.remove_oldest(), Some((one, 11)));
+        assert_eq!((bench.prepared.common(), bench.prepared.find(three, Serves::All)), (1, None));
     }
 
     #[test]
     fn a_statement_with_a_cursor_is_its_clients_own() {
-        let [one, two, _] = definitions();
-        let mut prepared = Prepared::default();
-        prepared.insert(one, Serves::All, 11);
-        assert_eq!(prepared.turn(one, Serves::All, Serves::Own(5)), None);
-        assert!(!prepared.has(one, Serves::All) && prepared.has(one, Serves::Own(5)));
-        assert_eq!(prepared.remove_oldest(), None, "it is not closed under its client");
-        prepared.insert(one, Serves::All, 12);
-        assert_eq!(
-            prepared.turn(one, Serves::Own(5), Serves::All),
-            Some(11),
-            "there is a common one meanwhile"
-        );
-        prepared.insert(two, Serves::Own(7), 13);
-        assert_eq!(prepared.turn(two, Serves::Own(7), Serves::All), None);
-        assert_eq!(prepared.find(two, Serves::All), Some(13));
+        let (mut bench, [one, two, _]) = Bench::new();
+        bench.insert(one, Serves::All, 11);
+        assert_eq!(bench.turn(one, Serves::All, Serves::Own(5)), None);
+        assert!(!bench.prepared.has(one, Serves::All) && bench.prepared.has(one, Serves::Own(5)));
+        assert_eq!(bench.remove_oldest(), None, "it is not closed under its client");
+        bench.insert(one, Serves::All, 12);
+        assert_eq!(bench.turn(one, Serves::Own(5), Serves::All), Some(11), "there is a common one meanwhile");
+        bench.insert(two, Serves::Own(7), 13);
+        assert_eq!(bench.turn(two, Serves::Own(7), Serves::All), None);
+        assert_eq!(bench.prepared.find(two, Serves::All), Some(13));
     }
 }

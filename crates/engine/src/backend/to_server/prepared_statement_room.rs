@@ -11,6 +11,7 @@ use seam::Instant;
 
 use self::state::{MADE_WITHIN, Waiting};
 use crate::backend::to_server::own_statement::OwnStatement;
+use crate::backend::to_server::prepared::Removed;
 use crate::backend::{InFlight, Owner};
 use crate::client::commands::prepared::PreparedStatements;
 use crate::client::{Client, Phase};
@@ -23,7 +24,6 @@ use crate::scheduling::scheduler::lane::Standing;
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::SessionTables;
-use crate::session::statements::DefinitionId;
 use crate::workers::letter::Letter;
 
 /// Most attempts to prepare a statement once room has been made, since others may take that room. So many attempts take some
@@ -199,10 +199,11 @@ impl Server {
 
     pub(in crate::backend) fn close_oldest(&mut self, sessions: &mut SessionTables, key: BackendKey) -> bool {
         let oldest = self.backends[key].session.prepared.remove_oldest();
-        if let Some((definition, id)) = oldest {
-            self.prepared_is_closed(sessions, key, definition, id);
+        let is_there = oldest.is_some();
+        if let Some(oldest) = oldest {
+            self.prepared_is_closed(sessions, key, oldest);
         }
-        oldest.is_some()
+        is_there
     }
 
     /// Closes a statement on the server that has been taken out of its backend's table.
@@ -210,12 +211,11 @@ impl Server {
         &mut self,
         sessions: &mut SessionTables,
         key: BackendKey,
-        definition: DefinitionId,
-        id: u32,
+        Removed { held, id }: Removed,
     ) {
         self.close_prepared(key, id);
         self.prepared_statement_room.taken -= 1;
-        sessions.release_definition(definition);
+        sessions.release_definition(held);
     }
 }
 

@@ -10,7 +10,7 @@ use sql::{Effects, Reads};
 use wire::{Capabilities, CommandKind, StatusFlags};
 
 use crate::backend::Summary;
-use crate::backend::to_server::prepared::Serves;
+use crate::backend::to_server::prepared::{Removed, Serves};
 use crate::backend::to_server::prepared_statement_room::WithoutRoom;
 use crate::client::commands::prepared::PreparedStatements;
 use crate::errors::{MySqlError, ServerError};
@@ -21,7 +21,7 @@ use crate::request::{About, Action, Request, RequestKind};
 use crate::server::Server;
 use crate::servers::Servers;
 use crate::session::literals::Literals;
-use crate::session::statements::DefinitionId;
+use crate::session::statements::{DefinitionHold, DefinitionId};
 use crate::session::{SessionState, SessionTables};
 use crate::settings::Settings;
 
@@ -282,11 +282,12 @@ impl PreparedStatements<'_> {
         (id, parameters): (u32, u16),
     ) -> u32 {
         self.clients[client].session.statements.get_or_insert_default();
-        let definition = self.definition_of(client, request, parameters);
+        let held = self.definition_of(client, request, parameters);
         let pins = self.clients[client].pins_of(request, self.settings, self.servers, &self.sessions.states);
         let stays = pins.keeps_prepared();
+        let definition = held.id();
         self.sessions.statement_added(definition);
-        let number = self.clients[client].session.statements.get_or_insert_default().add(definition, stays);
+        let number = self.clients[client].session.statements.get_or_insert_default().add(held, stays);
         let serves = if stays { Serves::Own(number) } else { Serves::All };
         self.keep_prepared(key, definition, serves, id);
         number
@@ -327,8 +328,8 @@ impl PreparedStatements<'_> {
         self.clients[client].request.as_ref()?.about.as_deref().copied()
     }
 
-    /// Returns the definition that a client has prepared, held for the client.
-    fn definition_of(&mut self, client: ClientKey, request: &Request, parameters: u16) -> DefinitionId {
+    /// Holds the definition that a client has prepared.
+    fn definition_of(&mut self, client: ClientKey, request: &Request, parameters: u16) -> DefinitionHold {
         let session = self.clients[client].session.id().expect("a client with requests has logged in");
         let mut template = request.changes.template.as_deref().expect("what prepares has one").clone();
         template.calls.clone_from(&request.statement.calls);
@@ -341,12 +342,10 @@ impl PreparedStatements<'_> {
     /// Keeps a statement that stands on a backend. Closes an older one in the same place, and the one used longest ago where there are too
     /// many.
     fn keep_prepared(&mut self, key: BackendKey, definition: DefinitionId, serves: Serves, id: u32) {
-        match self.servers[key].session.prepared.insert(definition, serves, id) {
-            Some(before) => self.servers.of_mut(key).close_prepared(key, before),
-            None => {
-                self.sessions.definitions.hold_again(definition);
-                self.servers.of_mut(key).prepared_statement_room.taken += 1;
-            }
+        let held = self.sessions.definitions.hold_again(definition);
+        self.servers.of_mut(key).prepared_statement_room.taken += 1;
+        if let Some(before) = self.servers[key].session.prepared.insert(held, serves, id) {
+            self.prepared_is_closed(key, before);
         }
         while self.servers[key].session.prepared.common() > self.settings.backend_prepared_statements as usize
         {
@@ -390,8 +389,8 @@ impl PreparedStatements<'_> {
         Ok(())
     }
 
-    fn prepared_is_closed(&mut self, key: BackendKey, definition: DefinitionId, id: u32) {
-        self.servers.of_mut(key).prepared_is_closed(self.sessions, key, definition, id);
+    fn prepared_is_closed(&mut self, key: BackendKey, removed: Removed) {
+        self.servers.of_mut(key).prepared_is_closed(self.sessions, key, removed);
     }
 
     /// Returns the server's number for the statement that a request executes, which is prepared there.
@@ -406,7 +405,7 @@ impl PreparedStatements<'_> {
         };
         let is_mysql = self.servers.of(backend_key).facts.as_ref().is_some_and(|facts| !facts.is_mariadb());
         let prepared = &mut self.servers[backend_key].session.prepared;
-        prepared.turn(about.definition, found, serves);
+        let surplus = prepared.turn(about.definition, found, serves);
         if wants_cursor && is_mysql {
             // Before it has one: the execution may fail, or its client go before it ends.
             prepared.asked_for_cursor(about.definition, about.number);
@@ -417,7 +416,10 @@ impl PreparedStatements<'_> {
             && about.serves != Serves::All
             && let Some(unused) = prepared.remove(about.definition, Serves::All)
         {
-            self.prepared_is_closed(backend_key, about.definition, unused);
+            self.prepared_is_closed(backend_key, unused);
+        }
+        if let Some(surplus) = surplus {
+            self.prepared_is_closed(backend_key, surplus);
         }
         id
     }
@@ -449,12 +451,11 @@ impl PreparedStatements<'_> {
             (Action::Reset, Some(_), _) => true,
             _ => false,
         };
-        if self.clients[client].session.statements.as_ref().and_then(|all| all.answered)
-            == Some(about.definition)
-        {
+        let answered = self.clients[client].session.statements.as_ref().and_then(|all| all.answered.as_ref());
+        if answered.map(DefinitionHold::id) == Some(about.definition) {
             // Its literals were for this execution.
-            if let Some(id) = self.servers[key].session.prepared.remove(about.definition, Serves::All) {
-                self.prepared_is_closed(key, about.definition, id);
+            if let Some(unused) = self.servers[key].session.prepared.remove(about.definition, Serves::All) {
+                self.prepared_is_closed(key, unused);
             }
             return self.forget_answered(client);
         }
@@ -474,8 +475,8 @@ impl PreparedStatements<'_> {
                 true => prepared.remove(about.definition, own),
                 false => prepared.turn(about.definition, own, about.serves),
             };
-            if let Some(id) = unused {
-                self.prepared_is_closed(key, about.definition, id);
+            if let Some(unused) = unused {
+                self.prepared_is_closed(key, unused);
             }
         }
         self.note_cursors(client);
@@ -489,16 +490,16 @@ impl PreparedStatements<'_> {
         if doubtful && self.servers.contains(key) {
             let serves = if matches!(about.serves, Serves::Own(_)) { Serves::All } else { about.serves };
             let prepared = &mut self.servers[key].session.prepared;
-            if let Some(id) = prepared.remove(about.definition, serves) {
-                self.prepared_is_closed(key, about.definition, id);
+            if let Some(doubtful) = prepared.remove(about.definition, serves) {
+                self.prepared_is_closed(key, doubtful);
             }
         }
     }
 
     /// Closes a client's own statement with an open cursor on the server.
     pub(crate) fn close_own(&mut self, key: BackendKey, definition: DefinitionId, number: u32) {
-        if let Some(id) = self.servers[key].session.prepared.remove(definition, Serves::Own(number)) {
-            self.prepared_is_closed(key, definition, id);
+        if let Some(own) = self.servers[key].session.prepared.remove(definition, Serves::Own(number)) {
+            self.prepared_is_closed(key, own);
         }
     }
 }

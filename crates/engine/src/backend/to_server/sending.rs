@@ -35,7 +35,7 @@ impl Sending<'_> {
         let server = self.servers.of_mut(backend_key);
         let backend = &mut server.backends[backend_key];
         if backend.shown.used.is_none() {
-            let usage = self.logins.identities.usage(backend.account.identity, &self.pool.workers.users);
+            let usage = self.logins.identities.usage(backend.account.identity(), &self.pool.workers.users);
             backend.shown.used = Some(usage.begin(self.pool.worker));
         }
         backend.opened.fresh = false;
@@ -47,7 +47,7 @@ impl Sending<'_> {
             server.idle.remove(backend_key);
             if shared {
                 let session = self.clients[key].session.id().expect("a client with requests has logged in");
-                server.sharing.add(self.now, backend_key, (backend.account.identity, session));
+                server.sharing.add(self.now, backend_key, (backend.account.identity(), session));
             }
         }
         if shared {

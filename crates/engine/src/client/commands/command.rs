@@ -100,7 +100,7 @@ impl Engine {
     fn keep_input(&mut self, key: ClientKey, input: SentAhead) {
         let client = &mut self.clients[key];
         let logs_in =
-            matches!(client.phase(), Phase::AwaitingServer | Phase::Login(_)) && client.identity.is_none();
+            matches!(client.phase(), Phase::AwaitingServer | Phase::Login(_)) && client.identity().is_none();
         if logs_in && input.len() > wire::HEADER_LEN + LARGEST_LOGIN {
             // Not left in the socket: the driver may have taken in more, and who has not logged in is trusted with nothing.
             return self.close_malformed(key, "it has sent too much ahead of the end of its login");
@@ -116,12 +116,12 @@ impl Engine {
         client.backpressure.too_far_ahead |= waits_for_us && input.len() > AHEAD;
         // What peers send before they have logged in is bounded above, and must not use up what is for statements.
         // Nor is a file: it goes on packet by packet.
-        let counts =
-            client.identity.is_some() && !matches!(client.phase(), Phase::Running(Running::Uploading { .. }));
+        let counts = client.identity().is_some()
+            && !matches!(client.phase(), Phase::Running(Running::Uploading { .. }));
         self.client_memory
             .statements
             .set(&mut client.memory.statements, if counts { input.len() } else { 0 });
-        let of_login = if client.identity.is_none() { input.capacity() } else { 0 };
+        let of_login = if client.identity().is_none() { input.capacity() } else { 0 };
         self.client_memory.logins.set(&mut client.memory.login, of_login);
         client.input = input;
         self.clients[key].update_reading(&mut self.io.outbox);

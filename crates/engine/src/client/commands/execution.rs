@@ -193,7 +193,7 @@ impl Client {
         out: &mut Vec<u8>,
     ) -> Serves {
         let statement = self.statement_mut(number, is_mariadb).expect("it was found a moment ago");
-        let (definition, known) = (statement.definition, statement.types.clone());
+        let (definition, known) = (statement.definition(), statement.types.clone());
         let parameters = usize::from(definitions.get(definition).parameters);
         let Some(mut parts) = execution.split(parameters) else {
             // Without parameters, or too short for what it should hold: then the server says what is wrong.

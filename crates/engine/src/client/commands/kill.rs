@@ -183,7 +183,7 @@ impl Killers<'_> {
         if victim == own {
             return Begun::Oneself { query_only };
         }
-        let Some(identity) = self.clients[key].identity else { return Begun::OfServer };
+        let Some(identity) = self.clients[key].identity() else { return Begun::OfServer };
         let rights = self.rights_of(identity);
         let killing = Killing { answer, victim, query_only, since: self.now, rest, peer: None };
         if killing.rest.is_none() && self.pool.worker_of(victim) == self.pool.worker {
@@ -227,7 +227,7 @@ impl Killers<'_> {
     ) -> Result<ClientKey, KillOutcome> {
         let Some(victim) = self.ids.client_with(id) else { return Err(self.of_nobody(id, query_only)) };
         let client = &self.clients[victim];
-        let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
+        let identity = client.identity().map(|identity| self.logins.identities.identity(identity));
         // Who is still logging in is nobody's yet (find_thread_by_id, `user_matches`: without a user it is not one's own).
         if !identity
             .map_or(rights.all, |identity| rights.cover(self.own_by(), &identity.user, &identity.account))
@@ -301,7 +301,7 @@ impl Killers<'_> {
     /// Asks the Onramp with this slot for the client, which none of ours is. Returns the letter where this worker is
     /// the one that writes to others.
     fn ask_peer(&mut self, key: ClientKey, killing: Killing, slot: u32) -> Option<Kill> {
-        let rights = self.rights_of(self.clients[key].identity?);
+        let rights = self.rights_of(self.clients[key].identity()?);
         let kill = self.letter_of(key, &killing, rights);
         self.clients[key].kill_elsewhere(Killing { since: self.now, peer: Some(slot), ..killing });
         if self.pool.worker == 0 {

@@ -112,7 +112,8 @@ impl PreparedStatements<'_> {
     /// Takes in the statement that a client has brought along. Returns what its execution is about here.
     pub(crate) fn take_lent(&mut self, key: ClientKey, lent: LentStatement, about: About) -> About {
         let session = self.sessions.states.hold(lent.session);
-        let definition = self.sessions.hold_definition(session, lent.text, lent.parameters, lent.template);
+        let held = self.sessions.hold_definition(session, lent.text, lent.parameters, lent.template);
+        let definition = held.id();
         let definitions = &mut self.sessions.definitions;
         let serves = match (about.serves, &lent.types) {
             (Serves::Typed(_), Some(types)) => {
@@ -122,7 +123,7 @@ impl PreparedStatements<'_> {
             (serves, _) => serves,
         };
         self.sessions.statement_added(definition);
-        let statements = ClientStatements::with(about.number, definition, lent.types);
+        let statements = ClientStatements::with(about.number, held, lent.types);
         self.clients[key].session.statements = Some(Box::new(statements));
         About { definition, serves, ..about }
     }
@@ -153,7 +154,7 @@ impl PreparedStatements<'_> {
         sent: (u8, &'a [u8]),
         raw: &'a [u8],
     ) -> Result<PlainExecution<'a>, MySqlError> {
-        let definition = self.client_statement(key, number).map(|statement| statement.definition);
+        let definition = self.client_statement(key, number).map(|statement| statement.definition());
         let parameters =
             definition.map(|definition| usize::from(self.sessions.definitions.get(definition).parameters));
         self.clients[key].plain_execution(number, sent, raw, parameters)
@@ -176,7 +177,7 @@ impl PreparedStatements<'_> {
         let Some(statement) = self.client_statement(key, number) else {
             return Err(self.servers.primary().unknown_prepared_statement(number, "mysqld_stmt_execute"));
         };
-        let (number, definition, stays) = (statement.number, statement.definition, statement.stays);
+        let (number, definition, stays) = (statement.number, statement.definition(), statement.stays);
         let types = statement.types.clone();
         if !matches!(statement.long_data.as_deref(), Some(LongData::Wrong(_))) {
             self.clients[key].count(Counter::Execute);
@@ -270,7 +271,7 @@ impl PreparedStatements<'_> {
         long_data: bool,
     ) -> RowsFound {
         let Some(statement) = self.client_statement(key, number) else { return found };
-        let (definition, types) = (statement.definition, statement.types.clone());
+        let (definition, types) = (statement.definition(), statement.types.clone());
         let parameters = usize::from(self.sessions.definitions.get(definition).parameters);
         let last =
             |before| execution.last_number(parameters, before, types.as_deref()).filter(|_| !long_data);
@@ -314,8 +315,9 @@ impl PreparedStatements<'_> {
             (asked.session(), asked.parameters, asked.template.without_calls());
         let session = self.sessions.states.hold_again(session);
         let answered = self.sessions.hold_definition(session, text.into(), parameters, template);
+        let definition = answered.id();
         self.clients[key].session.statements.get_or_insert_default().answered = Some(answered);
-        Ok(Some(answered))
+        Ok(Some(definition))
     }
 
     /// Forgets the definition with literals: its execution is over, or will not be.
@@ -360,7 +362,7 @@ impl PreparedStatements<'_> {
     pub(super) fn send_long_data(&mut self, key: ClientKey, number: u32, parameter: u16, raw: &[u8]) -> bool {
         let counted = self.clients[key].count_if_mariadb(self.servers.primary(), Counter::SendLongData);
         let Some(statement) = self.client_statement(key, number) else { return false };
-        let definition = statement.definition;
+        let definition = statement.definition();
         if parameter >= self.sessions.definitions.get(definition).parameters {
             let error = MySqlError::wrong_arguments(
                 self.servers.primary().looked_up_by("mysqld_stmt_send_long_data"),
@@ -485,14 +487,13 @@ impl PreparedStatements<'_> {
         let statements = self.clients[key].session.statements.as_mut().expect("it holds the statement");
         let Some(statement) = statements.remove(number) else { return false };
         self.clients[key].count(Counter::Close);
-        self.count_off_long_data(statement.long_data);
-        self.sessions.statement_removed(statement.definition);
         if (statement.cursor_is_open || statement.stays)
             && let Some(backend) = self.clients[key].backend
         {
-            self.close_own(backend, statement.definition, number);
+            self.close_own(backend, statement.definition(), number);
         }
-        self.sessions.release_definition(statement.definition);
+        self.count_off_long_data(statement.long_data);
+        self.sessions.statement_removed(statement.held);
         statement.cursor_is_open
     }
 
@@ -505,8 +506,7 @@ impl PreparedStatements<'_> {
         let answered = statements.answered.take();
         for statement in statements.take_all() {
             self.count_off_long_data(statement.long_data);
-            self.sessions.statement_removed(statement.definition);
-            self.sessions.release_definition(statement.definition);
+            self.sessions.statement_removed(statement.held);
         }
         if let Some(answered) = answered {
             self.sessions.release_definition(answered);
@@ -528,7 +528,7 @@ impl PreparedStatements<'_> {
 impl ClientStatement {
     fn about(&self, action: Action) -> About {
         let serves = Serves::Own(self.number);
-        About { number: self.number, definition: self.definition, serves, stays: self.stays, action }
+        About { number: self.number, definition: self.definition(), serves, stays: self.stays, action }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Common;
 use crate::client::commands::statement_counters::Counters;
-use crate::client::commands::statements::{ClientStatement, ClientStatements, LongData};
+use crate::client::commands::statements::{ClientStatement, ClientStatements, LongData, Slot};
 use crate::client::memory::bytes_held::Counted;
 use crate::errors::MySqlError;
 use crate::session::frozen::FrozenDefinition;
@@ -45,17 +45,13 @@ impl ClientStatements {
     /// Makes plain data of the statements. They are given back in the opposite order of [`FrozenStatements::thaw`], so
     /// that a definition that nobody else holds is found again by the same number.
     pub(super) fn freeze(self, common: &mut Common<'_>) -> FrozenStatements {
-        let Self { last_number, last, statements, closed: _, open_cursors: _, answered, counters } = self;
+        let Self { last_number, last, slots, closed: _, open_cursors: _, answered, counters } = self;
         // Its execution is over, and the next one begins by forgetting it.
         if let Some(answered) = answered {
             common.sessions.release_definition(answered);
         }
-        let mut frozen: Vec<_> = statements
-            .into_iter()
-            .rev()
-            .filter(|statement| !statement.is_closed)
-            .map(|statement| statement.freeze(common))
-            .collect();
+        let open = slots.into_iter().rev().filter_map(Slot::into_open);
+        let mut frozen: Vec<_> = open.map(|statement| statement.freeze(common)).collect();
         frozen.reverse();
         FrozenStatements { last_number, last, statements: frozen, counters }
     }
@@ -65,15 +61,14 @@ impl FrozenStatements {
     pub(super) fn thaw(self, common: &mut Common<'_>) -> ClientStatements {
         let Self { last_number, last, statements, counters } = self;
         let open_cursors = statements.iter().filter(|statement| statement.cursor_is_open).count();
-        let statements = statements.into_iter().map(|statement| statement.thaw(common)).collect();
-        ClientStatements { last_number, last, statements, closed: 0, open_cursors, answered: None, counters }
+        let slots = statements.into_iter().map(|statement| Slot::Open(statement.thaw(common))).collect();
+        ClientStatements { last_number, last, slots, closed: 0, open_cursors, answered: None, counters }
     }
 }
 
 impl ClientStatement {
     fn freeze(self, common: &mut Common<'_>) -> FrozenStatement {
-        let Self { number, definition, types, long_data, metadata, cursor_is_open, stays, is_closed: _ } =
-            self;
+        let Self { number, held, types, long_data, metadata, cursor_is_open, stays } = self;
         let long_data = long_data.map(|long_data| match *long_data {
             LongData::Pieces { commands, mut counted } => {
                 let bytes = counted.bytes();
@@ -82,12 +77,11 @@ impl ClientStatement {
             }
             LongData::Wrong(error) => FrozenLongData::Wrong(error),
         });
-        let frozen = FrozenDefinition::of(definition, common.sessions);
-        common.sessions.statement_removed(definition);
-        common.sessions.release_definition(definition);
+        let definition = FrozenDefinition::of(held.id(), common.sessions);
+        common.sessions.statement_removed(held);
         FrozenStatement {
             number,
-            definition: frozen,
+            definition,
             types: types.map(|types| Box::from(&*types)),
             long_data,
             metadata,
@@ -102,10 +96,10 @@ impl FrozenStatement {
         let Self { number, definition, types, long_data, metadata, cursor_is_open, stays } = self;
         let facts = common.servers.primary().facts.as_ref();
         let server = facts.map_or_else(Default::default, |facts| facts.lex_mode);
-        let definition = definition.thaw(common.sessions, server);
-        common.sessions.statement_added(definition);
+        let held = definition.thaw(common.sessions, server);
+        common.sessions.statement_added(held.id());
         let types = types.map(|types| {
-            common.sessions.definitions.types(definition, &types, common.prepared_statement_memory)
+            common.sessions.definitions.types(held.id(), &types, common.prepared_statement_memory)
         });
         let long_data = long_data.map(|long_data| {
             Box::new(match long_data {
@@ -117,7 +111,6 @@ impl FrozenStatement {
                 FrozenLongData::Wrong(error) => LongData::Wrong(error),
             })
         });
-        let is_closed = false;
-        ClientStatement { number, definition, types, long_data, metadata, cursor_is_open, stays, is_closed }
+        ClientStatement { number, held, types, long_data, metadata, cursor_is_open, stays }
     }
 }

@@ -11,7 +11,7 @@ use crate::backend::to_server::prepared::Serves;
 use crate::client::answers::held_answer::HeldFor;
 use crate::client::commands::command::tests;
 use crate::client::commands::statement_counters::Counter;
-use crate::client::commands::statements::{ClientStatements, LongData};
+use crate::client::commands::statements::{ClientStatements, LongData, Slot};
 use crate::cluster::sent_before::SentBefore;
 use crate::engine::Engine;
 use crate::errors::MySqlError;
@@ -79,19 +79,17 @@ fn give_it_everything(engine: &mut Engine, key: ClientKey) {
     client.session.aftermath.leaves(Diagnostics::Saved { warnings: 2, errors: 1, sql_state: None, reply });
     engine.client_memory.diagnostics += client.session.aftermath.diagnostics().bytes();
     let mut statements = ClientStatements::default();
+    let (id, again) = (definition.id(), engine.sessions.definitions.hold_again(definition.id()));
     statements.add(definition, false);
-    engine.sessions.definitions.hold_again(definition);
-    statements.add(definition, true);
-    for statement in &mut statements.statements {
-        engine.sessions.statement_added(statement.definition);
-    }
+    statements.add(again, true);
+    (0..2).for_each(|_| engine.sessions.statement_added(id));
     let mut counted = Counted::default();
     engine.client_memory.statements.add(&mut counted, 9);
-    statements.statements[0].types =
-        Some(engine.sessions.definitions.types(definition, b"\x08\0", usize::MAX));
-    statements.statements[0].long_data =
-        Some(Box::new(LongData::Pieces { commands: b"123456789".to_vec(), counted }));
-    statements.statements[1].long_data = Some(Box::new(LongData::Wrong(MySqlError::statement_memory(5))));
+    let mut open = statements.slots.iter_mut().filter_map(Slot::open_mut);
+    let [first, second] = [open.next(), open.next()].map(|it| it.expect("it has been added"));
+    first.types = Some(engine.sessions.definitions.types(id, b"\x08\0", usize::MAX));
+    first.long_data = Some(Box::new(LongData::Pieces { commands: b"123456789".to_vec(), counted }));
+    second.long_data = Some(Box::new(LongData::Wrong(MySqlError::statement_memory(5))));
     client.session.statements = Some(Box::new(statements));
     client.count(Counter::Execute);
     engine.client_memory.count_session(key, &mut engine.clients[key]);
@@ -108,7 +106,7 @@ fn counted(engine: &Engine) -> [usize; 7] {
         sessions.states.len(),
         sessions.definitions.text_bytes(),
         sessions.statement_count() as usize,
-        engine.logins.identities.holders(engine.clients[client_key(1)].identity.expect("it stays")),
+        engine.logins.identities.holders(engine.clients[client_key(1)].identity().expect("it stays")),
     ]
 }
 

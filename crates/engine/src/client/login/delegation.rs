@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::accounts::proof::Proof;
 use crate::accounts::secret::{Password, Secret};
-use crate::accounts::{Account, IdentityId};
+use crate::accounts::{Account, IdentityHold, IdentityId};
 use crate::client::login::attempt::{Attempt, Login, LoginAnswer, PasswordQuestion};
 use crate::client::login::authentication::{Authentication, AuthenticationOutcome};
 use crate::client::{Client, Phase};
@@ -188,13 +188,13 @@ impl Authentication<'_> {
         Some((PasswordQuestion::about(&attempt.user, account)?, Arc::clone(account)))
     }
 
-    /// Prepares a question to the server: the identity with which a backend is to log in, what the account is asked,
-    /// and the collation of the client's login. `None` where the account has gone since.
+    /// Prepares a question to the server: a hold on the identity with which a backend is to log in, what the account is asked, and the
+    /// collation of the client's login. `None` where the account has gone since.
     pub(crate) fn identity_to_ask(
         &mut self,
         client: ClientRef,
         password: &Arc<Password>,
-    ) -> Option<(IdentityId, PasswordQuestion, u8)> {
+    ) -> Option<(IdentityHold, PasswordQuestion, u8)> {
         let (question, account) = self.question_of(client.key)?;
         let Phase::Login(Login::AwaitingServer(attempt)) = self.clients[client.key].phase() else {
             return None;
@@ -202,7 +202,7 @@ impl Authentication<'_> {
         let secret =
             if password.clear().is_empty() { Secret::None } else { Secret::Password(Arc::clone(password)) };
         let identity = self.logins.identities.claim(&account, &attempt.user, secret);
-        self.logins.identities.came_from(identity, &self.clients[client.key].peer);
+        self.logins.identities.came_from(identity.id(), &self.clients[client.key].peer);
         Some((identity, question, attempt.collation))
     }
 
@@ -215,16 +215,16 @@ impl Authentication<'_> {
         Some((client, LoginAnswer::Judged { password, question, right: true }))
     }
 
-    /// Returns the identity of a client that has logged in, where the client can have a backend that was asked for with
-    /// the claimed identity. Such a backend may do what the account could when it was asked for.
-    pub(crate) fn identity_proved(&self, client: ClientRef, claimed: IdentityId) -> Option<IdentityId> {
-        let identity = self.clients.find(client)?.identity?;
+    /// Holds the identity of a client that has logged in, where the client can have a backend that was asked for with the claimed identity.
+    /// Such a backend may do what the account could when it was asked for.
+    pub(crate) fn identity_proved(&mut self, client: ClientRef, claimed: IdentityId) -> Option<IdentityHold> {
+        let identity = self.clients.find(client)?.identity()?;
         let (one, other) =
             (self.logins.identities.identity(identity), self.logins.identities.identity(claimed));
         let (new, old) = (&one.account, &other.account);
         let is_same = one.user == other.user
             && (&new.user, &new.host, &new.rights) == (&old.user, &old.host, &old.rights);
-        is_same.then_some(identity)
+        is_same.then(|| self.logins.identities.hold_again(identity))
     }
 
     /// Takes in that a backend for a claim did not come about.

@@ -424,7 +424,7 @@ impl Engine {
 
     /// Ends a login that is refused, or an attempt to become somebody else.
     pub(crate) fn tell_refusal(&mut self, key: ClientKey, sequence: u8, error: &MySqlError) {
-        let changes_user = self.clients[key].identity.is_some();
+        let changes_user = self.clients[key].identity().is_some();
         // MySQL ends a connection that may not become somebody else (sql_parse.cc, COM_CHANGE_USER: KILL_CONNECTION).
         let stays = changes_user && self.servers.primary().facts.as_ref().is_none_or(Facts::is_mariadb);
         if stays {
@@ -445,7 +445,7 @@ impl Engine {
 
     /// Logs a client in. The password was right: the client is this account from here on.
     pub(crate) fn log_in(&mut self, key: ClientKey, to: &Arc<Account>, secret: Secret, attempt: Attempt) {
-        let is_new = self.clients[key].identity.is_none();
+        let is_new = self.clients[key].identity().is_none();
         self.forget_session(key);
         self.pool.workers.failed_logins.succeeded(&self.clients[key].peer, &attempt.user);
         let Some(facts) = &self.servers.primary().facts else { return };
@@ -457,7 +457,7 @@ impl Engine {
         }
         let Some(facts) = &self.servers.primary().facts else { return };
         let identity = self.logins.identities.hold(to, &attempt.user, secret);
-        self.logins.identities.came_from(identity, &self.clients[key].peer);
+        self.logins.identities.came_from(identity.id(), &self.clients[key].peer);
         self.scheduling
             .waits
             .record(WaitReason::Login, self.now.since(self.clients[key].activity.last_heard));
@@ -471,7 +471,7 @@ impl Engine {
         let client = &mut self.clients[key];
         client.session.begins(session);
         client.login.collation = collation;
-        client.identity = Some(identity);
+        client.logs_in(identity);
         self.views.measures.logged_in += 1;
         client.session.aftermath = client.session.aftermath.of_reset();
         client.session.status = facts.fresh_status();
@@ -513,7 +513,7 @@ impl Engine {
         self.prepared().forget_all(key);
         let client = &mut self.clients[key];
         self.client_memory.sessions.give_back(&mut client.memory.session);
-        let (identity, session) = (client.identity.take(), client.session.end());
+        let (identity, session) = (client.logs_out(), client.session.end());
         if let Some(identity) = identity {
             self.views.measures.logged_in = self.views.measures.logged_in.saturating_sub(1);
             self.release_identity(identity);

@@ -60,7 +60,7 @@ impl LoginSchemas {
         // Others may mean the same by a name that is as the server reports it: in UTF-8.
         let session = clients[key].session.id().map(|session| sessions.state(session));
         let is_as_reported = schema.is_ascii() || session.is_some_and(|state| is_utf8(&state.charset.client));
-        let Some(identity) = clients[key].identity.filter(|_| is_as_reported) else {
+        let Some(identity) = clients[key].identity().filter(|_| is_as_reported) else {
             return Asked::With(Box::new(question(&schema, sequence)));
         };
         let named = (identity, schema);
@@ -86,7 +86,7 @@ impl LoginSchemas {
 
     /// Remembers that the client's schema exists and the client may use it.
     pub(crate) fn is_allowed(&mut self, now: Instant, client: &Client, sessions: &Sessions) {
-        let (Some(identity), Some(session)) = (client.identity, client.session.id()) else { return };
+        let (Some(identity), Some(session)) = (client.identity(), client.session.id()) else { return };
         if self.known.len() >= KNOWN_SCHEMAS {
             self.known.clear();
         }
@@ -190,7 +190,7 @@ mod tests {
             let mut client =
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
             let identity = engine.logins.identities.hold(&account, b"app", Secret::None);
-            client.identity = Some(identity);
+            client.logs_in(identity);
             client.session.begins(engine.sessions.states.hold(SessionState::default()));
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);

@@ -63,7 +63,7 @@ impl Client {
     /// is nothing to say. Methods other than the native one have a proof of another kind, or none.
     pub(in crate::client) fn certificate_proof(&self, identities: &Identities, server: &Server) -> Vec<u8> {
         let fingerprint = self.tls().and_then(|session| session.own_fingerprint);
-        let secret = self.identity.map(|id| &identities.identity(id).secret);
+        let secret = self.identity().map(|id| &identities.identity(id).secret);
         match (fingerprint, secret) {
             (Some(fingerprint), Some(Secret::Native(stage1))) if server.is_mariadb() => {
                 let stage2 = native_password::stage2(stage1);

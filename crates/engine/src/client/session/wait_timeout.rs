@@ -126,7 +126,7 @@ mod tests {
             let mut client =
                 Client::new(connection, Peer::Tcp(([10, 0, 0, 1], 1024).into()), id, Instant::START);
             let account = Arc::new(Account::of_test("app", "%", Credential::Empty));
-            client.identity = Some(engine.logins.identities.hold(&account, b"app", Secret::None));
+            client.logs_in(engine.logins.identities.hold(&account, b"app", Secret::None));
             client.session.wait_timeout = *value;
             client.set_phase(Phase::Idle);
             let key = engine.clients.insert(client);

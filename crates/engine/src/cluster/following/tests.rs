@@ -160,7 +160,10 @@ fn who_waits_for_a_server_that_lets_nobody_in_waits_for_the_next_primary() {
         let all: Vec<_> = engine.servers.primary().backends.iter().map(|(key, _)| key).collect();
         all.into_iter().for_each(|key| engine.close_backend(key, ""));
         let key = open_backends(&mut engine, &[primary])[0];
-        engine.clients[client].identity = Some(engine.servers[key].account.identity);
+        let identity = engine.servers[key].account.identity();
+        let former = engine.clients[client].logs_out().expect("all have logged in");
+        engine.release_identity(former);
+        engine.clients[client].logs_in(engine.logins.identities.hold_again(identity));
         engine.clients[client].request = Some(Box::new(request("SELECT 1")));
         engine.clients[client].set_phase(Phase::Queued);
         let message = String::from("The server is currently in offline mode");

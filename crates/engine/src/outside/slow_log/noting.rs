@@ -83,7 +83,7 @@ impl Surroundings<'_> {
         let fingerprint = Some(request.fingerprint()).filter(|&fingerprint| fingerprint != 0);
         let late = request.at_start.is_none().then(|| self.at_start(key, request, None));
         let at_start = request.at_start.as_deref().or(late.as_ref())?;
-        let identity = client.identity.map(|identity| self.logins.identities.identity(identity));
+        let identity = client.identity().map(|identity| self.logins.identities.identity(identity));
         let session = client.session.id().map(|session| self.sessions.states.state(session));
         Some(SlowStatement {
             client: client.id,

@@ -22,8 +22,8 @@ fn engine(clients: u32) -> Engine {
         let peer = Peer::Tcp(([10, 0, 0, 1], 1024).into());
         let connection = ConnectionId { index, generation: 1 };
         let mut client = Client::new(connection, peer, id, Instant::START);
-        client.identity =
-            Some(engine.logins.identities.hold(&account, b"app", crate::accounts::secret::Secret::None));
+        let secret = crate::accounts::secret::Secret::None;
+        client.logs_in(engine.logins.identities.hold(&account, b"app", secret));
         client.session.begins(engine.sessions.states.hold(state.clone()));
         client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);

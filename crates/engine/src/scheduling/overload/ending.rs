@@ -72,7 +72,7 @@ impl Scheduling {
     /// The users of statements that nobody waits for any more, and that a KILL may be sent for.
     pub(crate) fn users_of_abandoned(&self, servers: &Servers) -> impl Iterator<Item = IdentityId> {
         let victims = self.to_be_ended.abandoned.iter();
-        victims.filter_map(|abandoned| Some(servers.get(abandoned.backend)?.account.identity))
+        victims.filter_map(|abandoned| Some(servers.get(abandoned.backend)?.account.identity()))
     }
 }
 
@@ -267,9 +267,9 @@ impl Overdue<'_> {
         if time < GRACE {
             return EndOfAbandoned::Later;
         }
-        let (identity, thread_id) = (victim.account.identity, u64::from(victim.login.thread_id));
+        let (identity, thread_id) = (victim.account.identity(), u64::from(victim.login.thread_id));
         let mut idle = self.servers.of(abandoned.backend).idle.iter().copied();
-        let idle = idle.find(|&idle| self.servers[idle].account.identity == identity);
+        let idle = idle.find(|&idle| self.servers[idle].account.identity() == identity);
         let ending = ServerKill { thread_id, query_only: true };
         idle.map_or(EndOfAbandoned::Open, |carrier| EndOfAbandoned::Kill(carrier, ending))
     }

@@ -55,7 +55,7 @@ impl Scheduling {
             .iter()
             .filter(|(_, client)| client.holds_idle(now, limit))
             .filter_map(|(key, client)| {
-                let usage = logins.identities.usage(client.identity?, &pool.workers.users);
+                let usage = logins.identities.usage(client.identity()?, &pool.workers.users);
                 Some((Reverse(usage.backends()), client.activity.last_heard(), key))
             })
             .collect();
@@ -77,11 +77,11 @@ fn holders_of_full_accounts(parties: &Parties<'_>, clients: &Table<ClientKey, Cl
         matches!(client.phase(), Phase::Queued)
             && client.backend.is_none()
             && arrived.is_some_and(|at| now.since(at) >= WAITS)
-            && client.identity.is_some_and(|identity| identities.has_no_room(identity, now))
+            && client.identity().is_some_and(|identity| identities.has_no_room(identity, now))
     };
     let waiting = clients.iter().filter(|(_, client)| waits(client));
     let accounts: BTreeSet<IdentityKey> =
-        waiting.filter_map(|(_, client)| Some(identities.name(client.identity?))).collect();
+        waiting.filter_map(|(_, client)| Some(identities.name(client.identity()?))).collect();
     let limit = settings.overload.idle_hold_timeout;
     let mut accounts = pool.workers.users.full_accounts.wait(pool.worker, accounts);
     if limit.is_zero() || accounts.is_empty() {
@@ -91,7 +91,7 @@ fn holders_of_full_accounts(parties: &Parties<'_>, clients: &Table<ClientKey, Cl
     let mut idle: Vec<_> = idle.map(|(key, client)| (client.activity.last_heard(), key)).collect();
     idle.sort_unstable();
     let is_first = |key: &ClientKey| {
-        let identity = clients[*key].identity;
+        let identity = clients[*key].identity();
         identity.is_some_and(|identity| accounts.remove(&identities.name(identity)))
     };
     idle.into_iter().map(|(_, key)| key).filter(is_first).collect()

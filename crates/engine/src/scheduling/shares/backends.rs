@@ -45,7 +45,7 @@ impl Scheduling {
         // Whether its kind waits for locks is seen once its turn has come again.
         let lane = request.turn.lane().filter(|&lane| lane == Lane::Long).unwrap_or(Lane::Low);
         let standing = Standing { began: client.transaction.began(), ..Standing::default() };
-        let identity = client.identity.expect("whose user has a share");
+        let identity = client.identity().expect("whose user has a share");
         let usage = parties.logins.identities.usage(identity, &parties.pool.workers.users).clone();
         let user = parties.flow_of(client).user;
         self.scheduler.remove(key);
@@ -155,7 +155,7 @@ mod tests {
             engine.scheduling.change_lane(engine.now, key, &mut engine.clients[key], Lane::Long);
             park_again(&mut engine, key, at(100), Lane::Long);
         }
-        let identity = engine.clients[client_key(0)].identity.expect("all have logged in");
+        let identity = engine.clients[client_key(0)].identity().expect("all have logged in");
         let usage = engine.logins.identities.usage(identity, &engine.pool.workers.users).clone();
         let bound = engine.queues().1.bound_of_users();
         let mut used = Vec::new();
@@ -176,7 +176,7 @@ mod tests {
     fn what_comes_later_does_not_overtake_what_waits_for_its_user_to_use_fewer() {
         let mut engine = engine(3, Settings::default());
         engine.servers.primary_mut().reachability.answered();
-        let identity = engine.clients[client_key(0)].identity.expect("all have logged in");
+        let identity = engine.clients[client_key(0)].identity().expect("all have logged in");
         let usage = engine.logins.identities.usage(identity, &engine.pool.workers.users).clone();
         let mut used: Vec<_> = (0..engine.pool.workers.places.most()).map(|_| usage.begin(0)).collect();
         let parked = |engine: &Engine| engine.scheduling.shares.waiting(Class::Short);

@@ -204,7 +204,7 @@ impl<'a> OfUsers<'a> {
     fn new(waiting: Vec<ClientKey>, clients: &Table<ClientKey, Client>, identities: &'a Identities) -> Self {
         let mut users = Self::default();
         for client in waiting {
-            if let Some(identity) = clients[client].identity {
+            if let Some(identity) = clients[client].identity() {
                 *users.0.entry(&identities.identity(identity).account.user).or_default() += 1;
             }
         }
@@ -215,7 +215,7 @@ impl<'a> OfUsers<'a> {
     /// together, is not crowded out.
     fn add_in_flight(&mut self, servers: &Servers, identities: &Identities) {
         for (_, backend) in servers.backends() {
-            let user = &identities.identity(backend.account.identity).account.user;
+            let user = &identities.identity(backend.account.identity()).account.user;
             if let Some(count) = self.0.get_mut(&**user) {
                 *count += backend.in_flight.len() as u64;
             }
@@ -347,7 +347,9 @@ mod tests {
         let mut engine = engine(1_202, Settings::default());
         let other = Arc::new(Account::of_test("other", "%", Credential::Empty));
         let other = engine.logins.identities.hold(&other, b"other", Secret::None);
-        engine.clients[client_key(0)].identity = Some(other);
+        let former = engine.clients[client_key(0)].logs_out().expect("all have logged in");
+        engine.release_identity(former);
+        engine.clients[client_key(0)].logs_in(other);
         for number in 0..1_202 {
             let lane = if number == 1_201 { Lane::Long } else { Lane::Low };
             let standing = Standing::default();

@@ -256,7 +256,7 @@ impl Scheduling {
     /// Says whether a client's new work has to wait: its user has to use fewer backends first, or other work of the user waits
     /// here for its turn behind that.
     fn is_held_up(&self, parties: &Parties<'_>, client: &Client, servers: &Servers) -> bool {
-        let identity = client.identity.filter(|_| self.shares.holds_any());
+        let identity = client.identity().filter(|_| self.shares.holds_any());
         identity.is_some_and(|identity| {
             self.shares.has_parked(&parties.logins.identities.identity(identity).account.user)
                 && !parties.keeps_no_backend(client, servers)

@@ -37,8 +37,9 @@ impl<'a> Parties<'a> {
     /// The flow that a client's statement belongs to.
     pub(super) fn flow_of(&self, client: &Client) -> Flow {
         let settings = &self.settings.shares;
-        let user =
-            client.identity.map(|identity| (*self.logins.identities.identity(identity).account.user).into());
+        let user = client
+            .identity()
+            .map(|identity| (*self.logins.identities.identity(identity).account.user).into());
         let by_schema = settings.fair_share == FairShare::Schema || !settings.schema_permits.is_empty();
         let session = client.session.id().filter(|_| by_schema);
         let schema =
@@ -65,7 +66,7 @@ impl<'a> Parties<'a> {
     /// Says whether a client's user may use one more backend for the statement that waits. A question for the schema of logins
     /// counts for nobody.
     pub(crate) fn user_may_use_one_more(&self, key: ClientKey, client: &Client, servers: &Servers) -> bool {
-        let (Some(identity), Some(request)) = (client.identity, &client.request) else { return true };
+        let (Some(identity), Some(request)) = (client.identity(), &client.request) else { return true };
         let since = request.turn.arrived_at();
         let usage = self.logins.identities.usage(identity, &self.pool.workers.users);
         usage.may_have_one_more(self.bound_of_users(), self.pool.worker, since)

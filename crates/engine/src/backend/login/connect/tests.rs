@@ -118,7 +118,7 @@ fn told_of_room(end: impl FnOnce(&mut Engine, BackendKey)) -> (Option<Instant>, 
     let mut engine = engine_among(2, 1, Settings::default());
     let server = engine.servers.primary().key;
     let key = open_backends(&mut engine, &[server])[0];
-    let identity = engine.servers[key].account.identity;
+    let identity = engine.servers[key].account.identity();
     let account = engine.logins.identities.name(identity);
     engine.logins.identities.takes_no_more(identity, engine.now, true);
     engine.pool.workers.users.full_accounts.lacks(engine.now, account.clone(), 1, 0);

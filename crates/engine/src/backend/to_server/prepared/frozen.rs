@@ -71,10 +71,10 @@ impl Prepared {
     pub(in crate::backend) fn freeze(self, sessions: &mut SessionTables) -> FrozenPrepared {
         let Self { statements, uses } = self;
         let freeze = |((definition, serves), entry)| {
-            let Entry { id, used, had_cursor } = entry;
+            let Entry { held, id, used, had_cursor } = entry;
             let frozen = FrozenDefinition::of(definition, sessions);
             let serves = FrozenServes::of(serves, definition, sessions);
-            sessions.release_definition(definition);
+            sessions.release_definition(held);
             FrozenStatement { definition: frozen, serves, id, used, had_cursor }
         };
         let mut statements: Vec<_> = statements.into_iter().rev().map(freeze).collect();
@@ -91,9 +91,9 @@ impl Prepared {
         let FrozenPrepared { statements, uses } = frozen;
         let thaw = |statement| {
             let FrozenStatement { definition, serves, id, used, had_cursor } = statement;
-            let definition = definition.thaw(sessions, server);
-            let serves = serves.thaw(definition, sessions);
-            ((definition, serves), Entry { id, used, had_cursor })
+            let held = definition.thaw(sessions, server);
+            let serves = serves.thaw(held.id(), sessions);
+            ((held.id(), serves), Entry { held, id, used, had_cursor })
         };
         let statements: BTreeMap<_, _> = statements.into_iter().map(thaw).collect();
         Self { statements, uses }

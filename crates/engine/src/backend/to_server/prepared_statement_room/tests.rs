@@ -43,7 +43,7 @@ impl Full {
         let held = engine.sessions.states.hold_again(session);
         let template = Template::plain(Classification::none());
         let definition = engine.sessions.hold_definition(held, b"SELECT 1"[..].into(), 0, template);
-        engine.servers[busy].session.prepared.insert(definition, Serves::All, 7);
+        assert_eq!(engine.servers[busy].session.prepared.insert(definition, Serves::All, 7), None);
         engine.servers.of_mut(busy).prepared_statement_room.taken += 1;
         let mut prepare = Vec::new();
         wire::put_message(&mut prepare, &mut 0, b"\x16SELECT 2");
@@ -157,7 +157,7 @@ fn nothing_is_closed_where_a_client_may_be_sending_a_file() {
         let held = engine.sessions.states.hold_again(session);
         let template = Template::plain(Classification::none());
         let definition = engine.sessions.hold_definition(held, b"SELECT 1"[..].into(), 0, template);
-        engine.servers[key].session.prepared.insert(definition, Serves::All, 7);
+        assert_eq!(engine.servers[key].session.prepared.insert(definition, Serves::All, 7), None);
         engine.servers.of_mut(key).prepared_statement_room.taken += 1;
         engine.free_backend(key);
         engine.clients[client_key(0)].capabilities |= wire::Capabilities::MULTI_STATEMENTS;

@@ -34,7 +34,7 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
         assert!(engine.pool.workers.take_client());
         let (id, peer) = (engine.ids.next(&engine.pool), Peer::Tcp(([10, 0, 0, 1], 1024).into()));
         let mut client = Client::new(connection(index), peer, id, Instant::START);
-        client.identity = Some(engine.logins.identities.hold(&account, b"app", Secret::None));
+        client.logs_in(engine.logins.identities.hold(&account, b"app", Secret::None));
         client.session.begins(engine.sessions.states.hold(SessionState::default()));
         client.set_phase(Phase::Idle);
         let key = engine.clients.insert(client);
@@ -47,8 +47,11 @@ pub(crate) fn engine_among(workers: u32, clients: u32, settings: Settings) -> En
 /// Opens backends for the first client on these servers.
 pub(crate) fn open_backends(engine: &mut Engine, servers: &[ServerKey]) -> Vec<BackendKey> {
     let client = &engine.clients[client_key(0)];
-    let whom =
-        AsWhom { identity: client.identity.expect("it has logged in"), class: client.class(), collation: 45 };
+    let whom = AsWhom {
+        identity: client.identity().expect("it has logged in"),
+        class: client.class(),
+        collation: 45,
+    };
     for &server in servers {
         let origin = engine.pool.take_place(Instant::START).expect("there is room for some");
         engine.building().open(server, Some(whom), origin);
@@ -153,7 +156,7 @@ fn what_is_not_answered_is_bounded_too() {
 fn what_is_sent_ahead_of_a_login_is_bounded() {
     for len in [LARGEST_LOGIN, 2 * LARGEST_LOGIN] {
         let mut engine = engine(1, Settings::default());
-        let identity = engine.clients[client_key(0)].identity.take().unwrap();
+        let identity = engine.clients[client_key(0)].logs_out().unwrap();
         engine.release_identity(identity);
         engine.clients[client_key(0)].set_phase(Phase::Login(Login::Refused((Instant::START, 0))));
         let mut reads = true;

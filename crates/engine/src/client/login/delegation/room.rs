@@ -59,7 +59,7 @@ impl Authentication<'_> {
         if room > 0 || waits || is_told {
             return Room::None;
         }
-        let is_own = |key: BackendKey| is_of(server.backends[key].account.identity);
+        let is_own = |key: BackendKey| is_of(server.backends[key].account.identity());
         if let Some(&idle) = server.idle.iter().find(|&&key| is_own(key)) {
             return Room::Behind(idle);
         }

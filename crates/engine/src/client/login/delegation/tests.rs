@@ -228,7 +228,7 @@ fn the_server_judges_the_password() {
     assert_eq!(bench.told(0)[0][0], 0);
     assert_eq!(bench.engine.figures().snapshot().backends, 1, "the backend stays for it");
     let (_, backend) = bench.engine.servers.backends().next().unwrap();
-    assert_eq!(Some(backend.account.identity), bench.engine.clients[client_key(0)].identity);
+    assert_eq!(Some(backend.account.identity()), bench.engine.clients[client_key(0)].identity());
     assert!(bench.engine.logins.claims.asking.is_empty());
 }
 
@@ -241,7 +241,7 @@ fn a_wrong_one_is_refused_and_changes_nothing_for_others() {
     bench.claim(1, "app", "wrong");
     let (backend, password) = bench.answer_backend(QUESTION);
     assert_eq!(password, b"wrong\0");
-    let identity = bench.engine.clients[client_key(0)].identity.unwrap();
+    let identity = bench.engine.clients[client_key(0)].identity().unwrap();
     assert!(bench.engine.logins.identities.identity(identity).secret == Secret::of(b"secret"));
     bench.refuse(backend, 1045);
     assert_eq!(bench.errors(1), [1045]);
@@ -366,7 +366,7 @@ fn a_password_lets_in_the_user_whose_it_is_and_no_other_of_the_account() {
     bench.claim(3, "alice", "of alice");
     assert_eq!(bench.told(3)[0][0], 0, "each one's own is still known");
     let secret_of = |client: ClientKey| {
-        let identity = bench.engine.clients[client].identity.unwrap();
+        let identity = bench.engine.clients[client].identity().unwrap();
         bench.engine.logins.identities.identity(identity).secret.clone()
     };
     let clients: Vec<_> =
