@@ -206,6 +206,8 @@ impl Onramp {
             ("driver", String::from(if setting.epoll { "epoll" } else { "auto" })),
             ("workers", setting.workers.to_string()),
             ("max-backends", setting.backends.to_string()),
+            // The clients of a program hold all backends but one at times, mostly those of one user.
+            ("user-backends-share", String::from("100")),
             ("permits", setting.permits.to_string()),
             ("statements-in-flight", setting.in_flight.to_string()),
             // With one, reads in all schemas follow each other there.
